@@ -1,0 +1,39 @@
+# Two commands matter: `make demo` and `make test`. Each makes its own .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all lint bench clean
+
+$(VENV)/.runtime: pyproject.toml .ci/constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("vizdist needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.runtime
+	$(BIN)/pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[test]'
+	touch $@
+
+demo: $(VENV)/.runtime  ## capture real runs, then show them in the browser
+	$(BIN)/vizdist demo
+
+lint: $(VENV)/.test  ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## everything that fits in twelve minutes
+	.ci/chromium $(BIN)/python
+	$(BIN)/pytest -m "not slow and not gpu"
+
+test-all: lint  ## the full matrix, faults and every page: up to an hour
+	.ci/chromium $(BIN)/python
+	$(BIN)/pytest -m "not gpu"
+
+bench: $(VENV)/.test  ## ours and its peers, interleaved; prints JSON
+	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""A torch module, its loss and its optimizer become one graph."""

@@ -1,0 +1,1 @@
+"""The vocabulary that runtime, trace and dashboard share; standard library only."""

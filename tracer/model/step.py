@@ -1,0 +1,98 @@
+"""What identifies a step, and a tensor on its way within one.
+
+Step ids are random 57-bit numbers, as in TF (`master_session.cc`), never sequential; the ordinal step
+number that users type travels beside them.
+"""
+
+import hashlib
+import random
+from typing import NamedTuple, Self
+
+STEP_ID_BITS = 57
+_system = random.SystemRandom()
+
+
+class RendezvousKeyError(ValueError):
+    """A rendezvous key that cannot be read."""
+
+
+def new_step_id() -> int:
+    """A random id in 1 … 2**57 - 1."""
+    return _system.randrange(1, 1 << STEP_ID_BITS)
+
+
+def new_incarnation() -> int:
+    """A random non-zero 64-bit number that tells one life of a device from the next."""
+    return _system.randrange(1, 1 << 64)
+
+
+class SpanContext(NamedTuple):
+    """Where a new span belongs: its trace, its parent span, and the step it is part of.
+
+    It travels in frame headers and RPC metadata. `span` 0 is "no parent". `step` is the ordinal number
+    (from 1), 0 outside any step. A context that is not `sampled` records nothing.
+    """
+
+    trace_hi: int
+    trace_lo: int
+    span: int = 0
+    step: int = 0
+    sampled: bool = True
+
+    @property
+    def trace_id(self) -> str:
+        return f"{self.trace_hi:016x}{self.trace_lo:016x}"
+
+    def under(self, span: int) -> "SpanContext":
+        return self._replace(span=span)
+
+
+def trace_of_step(run_id: str, owner: str, step: int, *, sampled: bool = True) -> SpanContext:
+    """The root context of a step: every process computes the same one without talking.
+
+    `owner` is the client that runs the step (`worker:0` where each worker runs its own, `run` where
+    all tasks run one). Step 0 is the trace of the run itself.
+    """
+    digest = hashlib.blake2b(f"{run_id}|{owner}|{step}".encode(), digest_size=16).digest()
+    hi, lo = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:], "big")
+    return SpanContext(hi, lo or 1, 0, step, sampled)
+
+
+class RendezvousKey(NamedTuple):
+    """`src_device;incarnation;dst_device;edge_name;frame:iteration` (TF `rendezvous.cc`).
+
+    The incarnation is 16 hex digits. Root frame and first iteration are `0:0`.
+    """
+
+    src_device: str
+    incarnation: int
+    dst_device: str
+    edge_name: str
+    frame: int = 0
+    iteration: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.src_device};{self.incarnation:016x};{self.dst_device};"
+            f"{self.edge_name};{self.frame}:{self.iteration}"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises RendezvousKeyError naming the key and the rule."""
+        parts = text.split(";")
+        if len(parts) != 5 or not all(parts):
+            raise RendezvousKeyError(
+                f"rendezvous key {text!r} has {len(parts)} parts; "
+                "it needs source;incarnation;destination;edge;frame:iteration"
+            )
+        frame, colon, iteration = parts[4].partition(":")
+        try:
+            if not colon or len(parts[1]) != 16:
+                raise ValueError
+            return cls(parts[0], int(parts[1], 16), parts[2], parts[3], int(frame), int(iteration))
+        except ValueError:
+            raise RendezvousKeyError(
+                f"rendezvous key {text!r}: the incarnation must be 16 hex digits "
+                "and the last part FRAME:ITERATION in decimals"
+            ) from None

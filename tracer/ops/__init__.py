@@ -1,0 +1,1 @@
+"""Op name → kernel, shape rule: what a node does when it runs."""

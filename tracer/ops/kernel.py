@@ -1,0 +1,80 @@
+"""What an op is, and what it is handed.
+
+An op is *bound* once, when its graph is registered: `OpDef.bind(node, context)` returns a plain function
+of the input tensors, so that running a node costs one call. The Protocols are what kernels may ask of
+the runtime, which implements them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from tracer.model.cluster import DeviceName
+from tracer.model.graph import Node, TensorSpec
+
+#: (*inputs) → one tensor, a tuple of tensors for several outputs, or None for no output
+Kernel = Callable[..., Any]
+
+
+class Clock(Protocol):
+    def now_ns(self) -> int:
+        """ns since the epoch; never goes back."""
+        ...
+
+
+class Variable(Protocol):
+    """A mutable tensor that lives in a task, not in a session.
+
+    Updates replace `value` (never write into it), so that a tensor once read is a snapshot. `version`
+    counts assignments.
+    """
+
+    name: str
+    value: torch.Tensor | None
+    version: int
+
+    def update(self, change: Callable[[torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
+        """Sets `value = change(value)` under the variable's lock, counts a version."""
+        ...
+
+
+class ResourceManager(Protocol):
+    def variable(self, container: str, name: str) -> Variable:
+        """The variable of that name, made (without a value) on first use."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpContext:
+    """What a kernel is bound to: where it runs and whom it may ask."""
+
+    device: DeviceName
+    torch_device: torch.device
+    resources: ResourceManager
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One row of the registry.
+
+    `num_outputs` is a number or a function of the node. `infer(node, input_specs)` gives the output
+    specs; None: the kernel is run on meta tensors. `reads` / `writes` say whether the op reads or
+    assigns the variable behind its input 0 (a `VarHandleOp`), which makes it go with that variable.
+    `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself.
+    """
+
+    name: str
+    bind: Callable[[Node, OpContext], Kernel]
+    num_outputs: int | Callable[[Node], int] = 1
+    infer: Callable[[Node, list[TensorSpec]], tuple[TensorSpec, ...]] | None = None
+    stateful: bool = False
+    reads: bool = False
+    writes: bool = False
+    is_transfer: bool = False
+    says: str = ""
+
+    def outputs_of(self, node: Node) -> int:
+        return self.num_outputs if isinstance(self.num_outputs, int) else self.num_outputs(node)

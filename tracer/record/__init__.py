@@ -1,0 +1,1 @@
+"""The recorder: every span is a record in a memory-mapped ring that the collector reads."""

@@ -1,0 +1,1 @@
+"""Roles and their state: sessions, masters, workers, executors, rendezvous. No sockets here."""

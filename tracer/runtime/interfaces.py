@@ -1,0 +1,148 @@
+"""What masters and workers are asked for, near or far.
+
+The same Protocols are served in process (near) and over gRPC (far, `tracer.rpc`); tests run over both.
+Methods and messages are named after TF's `worker_interface.h` and `master_interface.h`. Calls that wait
+for values take a `done` callback, which runs on the thread that has the value; none blocks a thread.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.step import SpanContext
+
+
+class StepError(Exception):
+    """Why a call failed.
+
+    `code` is a gRPC code name (`UNAVAILABLE`, `INVALID_ARGUMENT`, `ABORTED` …); `task` and `node` say
+    where, empty if unknown; `derived` marks the echo of another failure, which is never reported first
+    (TF `status.h`, derived statuses).
+    """
+
+    def __init__(
+        self, code: str, message: str, *, task: str = "", node: str = "", derived: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.task = task
+        self.node = node
+        self.derived = derived
+
+    def as_derived(self) -> "StepError":
+        return StepError(self.code, self.message, task=self.task, node=self.node, derived=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAttributes:
+    """A device as its task describes it. `physical` is the torch device behind it."""
+
+    name: str
+    incarnation: int
+    physical: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    devices: tuple[DeviceAttributes, ...]
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunGraphRequest:
+    """One worker's part of a step. `feeds` and `fetch_keys` are by rendezvous key."""
+
+    session: str
+    graph_handle: str
+    step_id: int
+    context: SpanContext
+    feeds: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    fetch_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunGraphResult:
+    """Fetched tensors by rendezvous key, or the error that ended this part."""
+
+    fetched: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    error: StepError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a recv gets: a tensor (None if dead) and the span that sent it, or an error."""
+
+    tensor: torch.Tensor | None = None
+    is_dead: bool = False
+    send_span: int = 0
+    error: StepError | None = None
+
+
+RunDone = Callable[[RunGraphResult], None]
+RecvDone = Callable[[Received], None]
+
+
+class WorkerInterface(Protocol):
+    """A worker as masters and other workers see it (TF `worker_interface.h`)."""
+
+    task: TaskName
+
+    def get_status(self) -> WorkerStatus: ...
+
+    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None: ...
+
+    def delete_worker_session(self, session: str) -> None: ...
+
+    def register_graph(self, session: str, graph: Graph, context: SpanContext) -> str:
+        """Takes this worker's partition, cuts it by device; returns its graph handle."""
+        ...
+
+    def deregister_graph(self, session: str, graph_handle: str) -> None: ...
+
+    def run_graph(self, request: RunGraphRequest, done: RunDone) -> None: ...
+
+    def recv_tensor(
+        self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
+    ) -> None:
+        """Pulls one tensor; served when it exists, also if it is asked for before run_graph."""
+        ...
+
+    def start_abort(self, step_id: int, error: StepError) -> None: ...
+
+    def cleanup_graph(self, step_id: int) -> None:
+        """Forgets the step's rendezvous; rides with the next message where it can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunStepRequest:
+    """One client request. Names are `node:port` for feeds and fetches, `node` for targets."""
+
+    session: str
+    feeds: Mapping[str, torch.Tensor]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    context: SpanContext
+
+
+@dataclass(frozen=True, slots=True)
+class RunStepResult:
+    fetched: Mapping[str, torch.Tensor]
+    step_id: int
+
+
+class MasterInterface(Protocol):
+    """A master as clients see it (TF `master_interface.h`)."""
+
+    def create_session(self, graph: Graph, context: SpanContext) -> str: ...
+
+    def run_step(self, request: RunStepRequest) -> RunStepResult: ...
+
+    def close_session(self, session: str) -> None: ...
+
+    def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]: ...

@@ -1,0 +1,1 @@
+"""How variables, data and updates are spread over a cluster; one strategy a file."""

@@ -1,0 +1,1 @@
+"""Small real models on real data; one a file."""

@@ -1,0 +1,1 @@
+"""The dashboard: a trace folder becomes graphs, timelines and sentences."""

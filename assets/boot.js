@@ -1,0 +1,15 @@
+// Before the first paint: language and theme from the URL, else this viewer's last choice, else
+// what the browser prefers. Everything later reads the two attributes set here.
+(() => {
+  const query = new URLSearchParams(location.search);
+  const choose = (name, allowed, preferred) => {
+    let kept = null;
+    try { kept = localStorage.getItem(`vizdist.${name}`); } catch { /* storage is switched off */ }
+    return [query.get(name), kept].find((value) => allowed.includes(value)) ?? preferred;
+  };
+  const speaksChinese = navigator.language.toLowerCase().startsWith("zh");
+  const likesDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const root = document.documentElement;
+  root.lang = choose("lang", ["en", "zh"], speaksChinese ? "zh" : "en");
+  root.dataset.theme = choose("theme", ["light", "dark"], likesDark ? "dark" : "light");
+})();

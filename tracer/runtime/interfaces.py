@@ -7,7 +7,7 @@ for values take a `done` callback, which runs on the thread that has the value; 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -73,14 +73,19 @@ class RunGraphResult:
     error: StepError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """What a recv gets: a tensor (None if dead) and the span that sent it, or an error."""
+class Received(NamedTuple):
+    """What a recv gets: a tensor (None if dead) and the span that sent it, or an error.
+
+    `wait_ns`: how long a request from another task waited there until the value existed, counted only
+    where the request is sampled. `deferred`: it came before that task had heard of the step.
+    """
 
     tensor: torch.Tensor | None = None
     is_dead: bool = False
     send_span: int = 0
     error: StepError | None = None
+    wait_ns: int = 0
+    deferred: bool = False
 
 
 RunDone = Callable[[RunGraphResult], None]
@@ -98,8 +103,13 @@ class WorkerInterface(Protocol):
 
     def delete_worker_session(self, session: str) -> None: ...
 
-    def register_graph(self, session: str, graph: Graph, context: SpanContext) -> str:
-        """Takes this worker's partition, cuts it by device; returns its graph handle."""
+    def register_graph(
+        self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
+    ) -> str:
+        """Takes this worker's partition, cuts it by device; returns its graph handle.
+
+        `graph_id` names the client graph in the trace, the same for every worker.
+        """
         ...
 
     def deregister_graph(self, session: str, graph_handle: str) -> None: ...
@@ -136,6 +146,9 @@ class RunStepResult:
     step_id: int
 
 
+StepDone = Callable[[RunStepResult | StepError], None]
+
+
 class MasterInterface(Protocol):
     """A master as clients see it (TF `master_interface.h`)."""
 
@@ -146,3 +159,11 @@ class MasterInterface(Protocol):
     def close_session(self, session: str) -> None: ...
 
     def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]: ...
+
+
+class ServedMaster(MasterInterface, Protocol):
+    """What a server asks of the master that lives in its process."""
+
+    def start_step(self, request: RunStepRequest, done: StepDone) -> None:
+        """`run_step` for a thread that must not wait; `done` runs on the thread that ends the step."""
+        ...

@@ -14,8 +14,30 @@ import torch
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Node, TensorSpec
 
-#: (*inputs) → one tensor, a tuple of tensors for several outputs, or None for no output
+#: (*inputs) → one tensor, a tuple of tensors for several outputs; ignored where an op has no output
 Kernel = Callable[..., Any]
+
+
+class OpError(Exception):
+    """Why a kernel failed. `code` is a gRPC code name; the text says what is wrong and what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    @classmethod
+    def of(cls, error: BaseException) -> "OpError":
+        """Any exception of a kernel, with TF's code for it: wrong operands are INVALID_ARGUMENT."""
+        match error:
+            case OpError():
+                return error
+            case MemoryError() | torch.OutOfMemoryError():
+                return cls("RESOURCE_EXHAUSTED", str(error))
+            case RuntimeError() | ValueError() | TypeError() | IndexError():
+                return cls("INVALID_ARGUMENT", str(error))
+            case _:
+                return cls("INTERNAL", f"{type(error).__name__}: {error}")
 
 
 class Clock(Protocol):
@@ -63,7 +85,9 @@ class OpDef:
     `num_outputs` is a number or a function of the node. `infer(node, input_specs)` gives the output
     specs; None: the kernel is run on meta tensors. `reads` / `writes` say whether the op reads or
     assigns the variable behind its input 0 (a `VarHandleOp`), which makes it go with that variable.
-    `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself.
+    `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself. `host_inputs` and
+    `host_outputs` are the ports that hold values for the host (shapes, axes), also where the kernel
+    runs on a GPU (TF's `HostMemory`); -1 is the last one.
     """
 
     name: str
@@ -75,6 +99,13 @@ class OpDef:
     writes: bool = False
     is_transfer: bool = False
     says: str = ""
+    host_inputs: tuple[int, ...] = ()
+    host_outputs: tuple[int, ...] = ()
 
     def outputs_of(self, node: Node) -> int:
         return self.num_outputs if isinstance(self.num_outputs, int) else self.num_outputs(node)
+
+
+def direct(name: str, kernel: Kernel, **fields: Any) -> OpDef:
+    """An op whose kernel needs neither attributes nor context."""
+    return OpDef(name, lambda _node, _context: kernel, **fields)

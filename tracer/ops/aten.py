@@ -1,0 +1,167 @@
+"""Any functional `aten.*` overload as an op: what captured modules are made of.
+
+A node holds its call in attributes, plain JSON: `args` (a list) and `kwargs` (a mapping), in which
+`{"input": i}` stands for input i, `{"dtype": name}`, `{"memory_format": name}` and `{"layout": name}`
+for torch's constants, `{"device": ""}` for the device the node runs on, `{"float": "inf"}` for a float
+that JSON cannot hold. Overloads that write into an argument are refused.
+"""
+
+import difflib
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from tracer.model.graph import Node
+from tracer.ops.dtypes import dtype_name, torch_dtype
+from tracer.ops.kernel import Kernel, OpContext, OpDef
+
+MEMORY_FORMATS: dict[str, torch.memory_format] = {
+    name: getattr(torch, name)
+    for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+}
+
+#: torch's own bindings of some overloads: the same kernel, half a microsecond less to reach it
+QUICK: dict[str, Kernel] = {
+    "aten._log_softmax.default": torch._log_softmax,
+    "aten._log_softmax_backward_data.default": torch._log_softmax_backward_data,
+    "aten.add.Tensor": torch.add,
+    "aten.addmm.default": torch.addmm,
+    "aten.detach.default": torch.detach,
+    "aten.mm.default": torch.mm,
+    "aten.mul.Tensor": torch.mul,
+    "aten.neg.default": torch.neg,
+    "aten.ones_like.default": torch.ones_like,
+    "aten.relu.default": torch.relu,
+    "aten.sub.Tensor": torch.sub,
+    "aten.sum.dim_IntList": torch.sum,
+    "aten.t.default": torch.t,
+    "aten.view.default": torch.Tensor.view,
+}
+
+_REFUSED = {"from_file"}  # reads a path that a graph off the wire must not name
+
+
+@cache
+def aten_op(name: str) -> OpDef:
+    """The op of `aten.<operator>.<overload>`. Raises LookupError saying why there is none."""
+    overload = _overload(name)
+    schema = overload._schema
+    if schema.is_mutable:
+        raise LookupError(f"{name} writes into its arguments; only functional overloads may run")
+    kinds = [str(result.type) for result in schema.returns]
+    if not kinds or not all(kind in ("Tensor", "List[Tensor]") for kind in kinds):
+        raise LookupError(f"{name} returns {kinds}, and a node's outputs must be tensors")
+    is_list = kinds == ["List[Tensor]"]
+    return OpDef(
+        name,
+        lambda node, context: _bind(overload, is_list, node, context),
+        num_outputs=_declared_outputs if is_list else len(kinds),
+        stateful=torch.Tag.nondeterministic_seeded in overload.tags,
+        says=str(schema),
+    )
+
+
+def _declared_outputs(node: Node) -> int:
+    return int(node.attrs["num_outputs"])
+
+
+def _overload(name: str) -> Any:
+    parts = name.split(".")
+    if len(parts) != 3 or parts[1].startswith("__") or parts[1] in _REFUSED:
+        raise LookupError(f"{name!r} may not run; an aten op is named aten.OPERATOR.OVERLOAD")
+    packet = getattr(torch.ops.aten, parts[1], None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        close = difflib.get_close_matches(parts[1], dir(torch.ops.aten), n=1)
+        hint = f"; did you mean aten.{close[0]}?" if close else ""
+        raise LookupError(f"torch {torch.__version__} has no operator {parts[1]!r}{hint}")
+    allowed: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
+    if parts[2] not in allowed:
+        raise LookupError(
+            f"aten.{parts[1]} has no overload {parts[2]!r}; it has {', '.join(allowed)}"
+        )
+    return getattr(packet, parts[2])
+
+
+def _bind(overload: Any, is_list: bool, node: Node, context: OpContext) -> Kernel:
+    op = QUICK.get(node.op, overload._op)
+    call = _call(op, node.attrs.get("args", ()), node.attrs.get("kwargs", {}), context)
+    if is_list and _declared_outputs(node) == 1:
+        return lambda *inputs: call(*inputs)[0]
+    return call
+
+
+def _call(op: Kernel, args: Any, kwargs: Mapping[str, Any], context: OpContext) -> Kernel:
+    """`op` with its constants in place, as one function of the inputs alone.
+
+    The function is compiled from text made of names of our own; the constants are its globals.
+    """
+    scope: dict[str, Any] = {"op": op}
+    inputs: set[int] = set()
+
+    def text(value: Any) -> str:
+        if _is_input(value):
+            inputs.add(int(value["input"]))
+            return f"i{int(value['input'])}"
+        if isinstance(value, list | tuple) and any(map(_is_input, value)):
+            return f"[{', '.join(map(text, value))}]"
+        scope[name := f"c{len(scope)}"] = _constant(value, context)
+        return name
+
+    parts = [text(value) for value in args]
+    if not kwargs and parts == [f"i{i}" for i in range(len(parts))]:
+        return op
+    for key, value in kwargs.items():
+        if not key.isidentifier():
+            raise LookupError(f"{key!r} cannot be the name of an argument")
+        parts.append(f"{key}={text(value)}")
+    names = ", ".join(f"i{i}" for i in range(max(inputs, default=-1) + 1))
+    made: Kernel = eval(f"lambda {names}: op({', '.join(parts)})", scope)
+    return made
+
+
+def _is_input(value: Any) -> bool:
+    return isinstance(value, Mapping) and "input" in value
+
+
+def _constant(value: Any, context: OpContext) -> Any:
+    """A constant as torch takes it; the inverse of `template_of`."""
+    if isinstance(value, list | tuple):
+        return [_constant(v, context) for v in value]
+    if not isinstance(value, Mapping):
+        return value
+    ((kind, name),) = value.items()
+    match kind:
+        case "dtype":
+            return torch_dtype(name)
+        case "memory_format":
+            return MEMORY_FORMATS[name]
+        case "layout":
+            return torch.strided
+        case "device":
+            return context.torch_device
+        case "float":
+            return float(name)
+    raise LookupError(f"{value} is no constant of an aten call")
+
+
+def template_of(value: Any) -> Any:
+    """A constant argument of a call as JSON. Raises TypeError for what no node can hold."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else {"float": str(value)}
+        case list() | tuple():
+            return [template_of(v) for v in value]
+        case torch.dtype():
+            return {"dtype": dtype_name(value)}
+        case torch.memory_format():
+            return {"memory_format": str(value).removeprefix("torch.")}
+        case torch.device():
+            return {"device": ""}
+    if value is torch.strided:
+        return {"layout": "strided"}
+    raise TypeError(f"a node cannot hold a {type(value).__name__} ({value!r}) as an argument")

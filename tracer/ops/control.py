@@ -1,0 +1,13 @@
+"""Ops that order others and compute nothing."""
+
+from tracer.ops.kernel import OpDef, direct
+
+
+def _nothing(*_inputs: object) -> None:
+    return None
+
+
+OPS: tuple[OpDef, ...] = (
+    direct("NoOp", _nothing, num_outputs=0, says="Ends when its control inputs have ended."),
+    direct("ControlTrigger", _nothing, num_outputs=0),
+)

@@ -1,0 +1,35 @@
+"""Op name → OpDef: every op a graph may name, whether written by hand, captured, or come over the wire."""
+
+import difflib
+
+from tracer.ops import array, control, math, nn, transfer, variable
+from tracer.ops.aten import aten_op
+from tracer.ops.kernel import OpDef
+
+TABLE: dict[str, OpDef] = {
+    op.name: op for room in (array, control, math, nn, transfer, variable) for op in room.OPS
+}
+
+
+class UnknownOp(LookupError):
+    """No op has this name; the text names the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def lookup(name: str) -> OpDef:
+    """The op of this name; `aten.*` names are torch's own functional overloads.
+
+    Raises UnknownOp.
+    """
+    if op := TABLE.get(name):
+        return op
+    if name.startswith("aten."):
+        try:
+            return aten_op(name)
+        except LookupError as error:
+            raise UnknownOp(error.args[0]) from None
+    close = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(close)}?" if close else "`tracer list` shows those there are"
+    raise UnknownOp(f"no op is named {name!r}; {hint}")

@@ -1,0 +1,204 @@
+"""Variables: handles, reads, assignments and optimizer updates.
+
+After TF's `resource_variable_ops.cc`, `state_ops.cc` and `training_ops.cc`.
+
+The output of `VarHandleOp` and of the older `VariableV2` is the Variable object itself; it never leaves
+its device. Every update is out of place, so that what was read before stays as it was. Where TF's ref
+ops (`Assign`, `AssignAdd`, `ScatterSub` …) hand on the reference, these hand on the new value.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from tracer.model.graph import Node, TensorSpec
+from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, Variable, direct
+
+Tensor = torch.Tensor
+
+
+def read(variable: Variable) -> Tensor:
+    """The value now. Raises OpError FAILED_PRECONDITION if nothing was ever assigned."""
+    value = variable.value
+    return value if value is not None else _initialized(variable, value)
+
+
+def _initialized(variable: Variable, value: Tensor | None) -> Tensor:
+    if value is None:
+        raise OpError(
+            "FAILED_PRECONDITION",
+            f"Attempting to use uninitialized value {variable.name}: nothing was assigned to it in "
+            "this task yet (or the task was restarted); run the graph's init target, or restore a "
+            "checkpoint, before the step that reads it",
+        )
+    return value
+
+
+def _same_shape(variable: Variable, value: Tensor, other: Tensor, what: str) -> Tensor:
+    if value.shape != other.shape:
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"variable {variable.name} has shape {list(value.shape)}, {what} has shape "
+            f"{list(other.shape)}; they must be equal",
+        )
+    return value
+
+
+def _bind_handle(node: Node, context: OpContext) -> Kernel:
+    name = node.attrs.get("shared_name") or node.name
+    variable = context.resources.variable(node.attrs.get("container", ""), name)
+    return lambda: variable
+
+
+def _handle_spec(_node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+    return (TensorSpec("resource", ()),)
+
+
+def declared_spec(node: Node) -> TensorSpec | None:
+    """What `dtype` and `shape` of a variable or placeholder say; None if a dim is open."""
+    shape = node.attrs.get("shape")
+    if shape is None or any(dim is None or dim < 0 for dim in shape):
+        return None
+    return TensorSpec(node.attrs["dtype"], tuple(shape))
+
+
+def _ref_spec(node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+    spec = declared_spec(node)
+    return (spec,) if spec else ()
+
+
+def _is_initialized(variable: Variable) -> Tensor:
+    return torch.tensor(variable.value is not None)
+
+
+def _bind_assign(node: Node, _context: OpContext) -> Kernel:
+    checks = bool(node.attrs.get("validate_shape", True))
+
+    def assign(variable: Variable, value: Tensor) -> Tensor:
+        def change(old: Tensor | None) -> Tensor:
+            if checks and old is not None:
+                _same_shape(variable, old, value, "the value assigned")
+            return value
+
+        return variable.update(change)
+
+    return assign
+
+
+def _assign_add(variable: Variable, delta: Tensor) -> Tensor:
+    return variable.update(lambda value: torch.add(_initialized(variable, value), delta))
+
+
+def _assign_sub(variable: Variable, delta: Tensor) -> Tensor:
+    return variable.update(lambda value: torch.sub(_initialized(variable, value), delta))
+
+
+def _scatter(
+    write: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Callable[[Variable, Tensor, Tensor], Tensor]:
+    def scatter(variable: Variable, indices: Tensor, updates: Tensor) -> Tensor:
+        def change(old: Tensor | None) -> Tensor:
+            value = _initialized(variable, old)
+            rows = indices.reshape(-1).long()
+            return write(
+                value,
+                rows,
+                updates.expand(*indices.shape, *value.shape[1:]).reshape(-1, *value.shape[1:]),
+            )
+
+        return variable.update(change)
+
+    return scatter
+
+
+def _gather(variable: Variable, indices: Tensor) -> Tensor:
+    value = read(variable)
+    rows = torch.index_select(value, 0, indices.reshape(-1))
+    return rows.reshape(*indices.shape, *value.shape[1:])
+
+
+SCATTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "Add": lambda value, rows, updates: value.index_add(0, rows, updates),
+    "Sub": lambda value, rows, updates: value.index_add(0, rows, updates, alpha=-1),
+    "Update": lambda value, rows, updates: value.index_copy(0, rows, updates),
+}
+
+
+def _bind_gradient_descent(_node: Node, context: OpContext) -> Kernel:
+    descend = _descend_on_host if context.torch_device.type == "cpu" else _descend
+
+    def apply(variable: Variable, alpha: Tensor, delta: Tensor) -> Tensor:
+        def change(old: Tensor | None) -> Tensor:
+            value = _same_shape(variable, _initialized(variable, old), delta, "its gradient")
+            return descend(value, alpha, delta)
+
+        return variable.update(change)
+
+    return apply
+
+
+def _descend(value: Tensor, alpha: Tensor, delta: Tensor) -> Tensor:
+    return torch.sub(value, torch.mul(delta, alpha))
+
+
+def _descend_on_host(value: Tensor, alpha: Tensor, delta: Tensor) -> Tensor:
+    """One kernel instead of two; reading `alpha` costs no synchronisation here."""
+    return torch.sub(value, delta, alpha=alpha.item())
+
+
+def _bind_momentum(node: Node, _context: OpContext) -> Kernel:
+    nesterov = bool(node.attrs.get("use_nesterov"))
+
+    def apply(
+        var: Variable, slot: Variable, rate: Tensor, grad: Tensor, momentum: Tensor
+    ) -> Tensor:
+        def change_slot(old: Tensor | None) -> Tensor:
+            accumulated = _same_shape(slot, _initialized(slot, old), grad, "the gradient")
+            return torch.add(torch.mul(accumulated, momentum), grad)
+
+        accumulated = slot.update(change_slot)
+        step = torch.add(grad, torch.mul(accumulated, momentum)) if nesterov else accumulated
+        return var.update(lambda old: _descend(_initialized(var, old), rate, step))
+
+    return apply
+
+
+_GRADIENT_DESCENT = "v = v - alpha * delta, out of place, under the variable's lock."
+
+
+def _writer(
+    name: str, bind: Callable[[Node, OpContext], Kernel], says: str = ""
+) -> tuple[OpDef, OpDef]:
+    """An op on a ref variable and its twin on a resource: the same kernel, no output."""
+    ref, resource = name.format(""), name.format("Resource")
+    return (
+        OpDef(ref, bind, stateful=True, writes=True, says=says),
+        OpDef(resource, bind, num_outputs=0, stateful=True, writes=True, says=says),
+    )
+
+
+def _always(kernel: Kernel) -> Callable[[Node, OpContext], Kernel]:
+    return lambda _node, _context: kernel
+
+
+OPS: tuple[OpDef, ...] = (
+    OpDef("VarHandleOp", _bind_handle, infer=_handle_spec, stateful=True),
+    OpDef("VariableV2", _bind_handle, infer=_ref_spec, stateful=True),
+    direct("ReadVariableOp", read, stateful=True, reads=True),
+    direct("ResourceGather", _gather, stateful=True, reads=True),
+    direct("VarIsInitializedOp", _is_initialized, stateful=True, reads=True),
+    direct("IsVariableInitialized", _is_initialized, stateful=True, reads=True),
+    OpDef("Assign", _bind_assign, stateful=True, writes=True),
+    OpDef("AssignVariableOp", _bind_assign, num_outputs=0, stateful=True, writes=True),
+    direct("AssignAdd", _assign_add, stateful=True, writes=True),
+    direct("AssignAddVariableOp", _assign_add, num_outputs=0, stateful=True, writes=True),
+    direct("AssignSub", _assign_sub, stateful=True, writes=True),
+    direct("AssignSubVariableOp", _assign_sub, num_outputs=0, stateful=True, writes=True),
+    *(
+        op
+        for name, write in SCATTERS.items()
+        for op in _writer("{}Scatter" + name, _always(_scatter(write)))
+    ),
+    *_writer("{}ApplyGradientDescent", _bind_gradient_descent, _GRADIENT_DESCENT),
+    *_writer("{}ApplyMomentum", _bind_momentum),
+)

@@ -167,3 +167,14 @@ class ServedMaster(MasterInterface, Protocol):
     def start_step(self, request: RunStepRequest, done: StepDone) -> None:
         """`run_step` for a thread that must not wait; `done` runs on the thread that ends the step."""
         ...
+
+
+StepDone = Callable[[RunStepResult | StepError], None]
+
+
+class StepMaster(MasterInterface, Protocol):
+    """A master in its own task: it runs steps without a waiting thread (TF `master.h`)."""
+
+    def start_step(self, request: RunStepRequest, done: StepDone) -> None:
+        """As `run_step`; `done` runs on the thread that has the result, or the error."""
+        ...

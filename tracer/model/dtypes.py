@@ -1,0 +1,85 @@
+"""What dtype an output has, and how many outputs a node has, read from attributes alone.
+
+Passes and readers need this before any kernel exists. A node whose `specs` are known (a captured one)
+answers from them; a TF op by the table below, which follows the op's registration in TF.
+"""
+
+from collections.abc import Mapping
+
+from tracer.model.graph import GraphError, Input, Node
+
+#: attributes that name the output's dtype, the most telling one first
+_DTYPE_ATTRS = ("out_type", "output_type", "DstT", "tensor_type", "dtype", "T", "Tparams", "Tidx")
+
+_BY_ATTRIBUTE = ""  #: stands in the table for "as the attributes say, else as input 0"
+
+_OUTPUTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd"),
+        ("bool",),
+    ),
+    **dict.fromkeys(
+        ("LogicalOr", "LogicalNot", "All", "Any", "LoopCond", "IsFinite", "VarIsInitializedOp"),
+        ("bool",),
+    ),
+    "IsVariableInitialized": ("bool",),
+    "VarHandleOp": ("resource",),
+    "Switch": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    "Merge": (_BY_ATTRIBUTE, "int32"),
+    "SparseSoftmaxCrossEntropyWithLogits": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    "SoftmaxCrossEntropyWithLogits": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    **dict.fromkeys(
+        ("NoOp", "Assert", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"), ()
+    ),
+    **dict.fromkeys(
+        ("ResourceApplyGradientDescent", "ResourceApplyMomentum", "ResourceApplyAdam"), ()
+    ),
+    **dict.fromkeys(("ResourceScatterAdd", "ResourceScatterSub", "ResourceScatterUpdate"), ()),
+    **dict.fromkeys(("_Send", "_HostSend", "_Retval"), ()),
+}  #: ops that are not "one output, as the attributes say"
+
+_NUMBERED = {"Unpack": "num", "Split": "num_split", "DynamicPartition": "num_partitions"}
+_UNSTATED = {
+    "Shape": "int32",
+    "Size": "int32",
+    "Rank": "int32",
+    "ArgMax": "int64",
+    "ArgMin": "int64",
+}
+
+
+def num_outputs(node: Node) -> int:
+    if node.specs:
+        return len(node.specs)
+    if node.op in _NUMBERED:
+        return int(node.attrs.get(_NUMBERED[node.op], 1))
+    return len(_OUTPUTS.get(node.op, (_BY_ATTRIBUTE,)))
+
+
+def dtype_of(graph: Mapping[str, Node], output: Input) -> str:
+    """TF's name of the dtype of one output; raises GraphError if nothing tells it."""
+    seen: set[str] = set()
+    while output.node not in seen:
+        seen.add(output.node)
+        node = graph[output.node]
+        if found := _stated(node, output.port):
+            return found
+        if not node.inputs:
+            break
+        output = node.inputs[0]
+    raise GraphError(
+        f"the dtype of output {output} is unknown: op {graph[output.node].op!r} has none of the "
+        f"attributes {', '.join(_DTYPE_ATTRS)} and no specs"
+    )
+
+
+def _stated(node: Node, port: int) -> str:
+    if port < len(node.specs):
+        return node.specs[port].dtype
+    outputs = _OUTPUTS.get(node.op, ())
+    if port < len(outputs) and outputs[port]:
+        return outputs[port]
+    if node.op in _UNSTATED:
+        stated = node.attrs.get("out_type") or node.attrs.get("output_type")
+        return str(stated or _UNSTATED[node.op])
+    return next((str(node.attrs[name]) for name in _DTYPE_ATTRS if node.attrs.get(name)), "")

@@ -1,0 +1,233 @@
+"""Graphs as JSON: the wire form, lossless, and GRAPH.json, which people write.
+
+GRAPH.json is the input half of the golden files: `client_graph` (one node per line), `run` (init,
+feeds, fetches) and `devices`, which maps letters to devices or jobs to their numbers of tasks.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracer.model.cluster import LOCALHOST, ClusterSpec, DeviceName, DeviceSpec
+from tracer.model.dtypes import dtype_of
+from tracer.model.graph import Graph, GraphError, Input, Literal, Node, TensorSpec
+from tracer.model.literal import literal_of
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")  # TF node_def_util.cc
+_NODE_FIELDS = {"name", "op", "inputs", "control_inputs", "requested_device", "attrs"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What to run. `names` are the fetches and targets in the order in which they were asked for."""
+
+    init: str | None
+    feeds: Mapping[str, Literal]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile:
+    """A GRAPH.json, read. `is_direct`: one task without a cluster, as TF's DirectSession."""
+
+    graph: Graph
+    cluster: ClusterSpec
+    devices: tuple[DeviceName, ...]
+    client_device: DeviceName
+    run: RunSpec
+    is_direct: bool
+
+
+def graph_to_json(graph: Graph) -> list[dict[str, Any]]:
+    """Everything a node holds; fields at their defaults are left out."""
+    return [_node_to_json(node) for node in graph.nodes]
+
+
+def graph_from_json(raw: Iterable[Mapping[str, Any]]) -> Graph:
+    return Graph(_node_from_json(item) for item in raw)
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": node.name,
+        "op": node.op,
+        "inputs": [str(source) for source in node.inputs],
+        "control_inputs": list(node.control_inputs),
+        "requested_device": node.requested_device,
+        "device": node.device,
+        "reason": node.reason,
+        "attrs": {name: _attr_to_json(value) for name, value in node.attrs.items()},
+        "specs": [[spec.dtype, list(spec.shape)] for spec in node.specs],
+        "source": node.source,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _attr_to_json(value: Any) -> Any:
+    if isinstance(value, Literal):
+        data = base64.b64encode(value.data).decode()
+        return {"literal": {"dtype": value.dtype, "shape": list(value.shape), "data": data}}
+    if isinstance(value, Mapping):
+        return {"map": {name: _attr_to_json(item) for name, item in value.items()}}
+    if isinstance(value, list | tuple):
+        return [_attr_to_json(item) for item in value]
+    return value
+
+
+def _node_from_json(raw: Mapping[str, Any]) -> Node:
+    return Node(
+        name=raw["name"],
+        op=raw["op"],
+        inputs=tuple(map(Input.parse, raw.get("inputs", ()))),
+        control_inputs=tuple(raw.get("control_inputs", ())),
+        requested_device=raw.get("requested_device", ""),
+        device=raw.get("device", ""),
+        reason=raw.get("reason", ""),
+        attrs={name: _attr_from_json(value) for name, value in raw.get("attrs", {}).items()},
+        specs=tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in raw.get("specs", ())),
+        source=raw.get("source", ""),
+    )
+
+
+def _attr_from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_attr_from_json(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if "map" in value:
+        return {name: _attr_from_json(item) for name, item in value["map"].items()}
+    literal = value["literal"]
+    data = base64.b64decode(literal["data"])
+    return Literal(literal["dtype"], tuple(literal["shape"]), data)
+
+
+def read_graph_file(path: Path) -> GraphFile:
+    """Raises GraphError naming the file's fault: the place in it, the rule, what is allowed."""
+    try:
+        raw = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise GraphError(
+            f"{path.name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    return graph_file_from_json(raw)
+
+
+def graph_file_from_json(raw: Any) -> GraphFile:
+    for key, form in (("client_graph", list), ("devices", dict), ("run", dict)):
+        if not isinstance(raw, dict) or not isinstance(raw.get(key), form):
+            kind = "a list of nodes" if form is list else "an object"
+            raise GraphError(f"a graph file needs {key!r}, {kind}")
+    graph = Graph(_client_node(index, item) for index, item in enumerate(raw["client_graph"]))
+    cluster, devices = _cluster_of(raw["devices"])
+    return GraphFile(
+        graph=graph,
+        cluster=cluster,
+        devices=devices,
+        client_device=_client_device(devices),
+        run=_run_spec(graph, raw["run"]),
+        is_direct=not cluster.jobs,
+    )
+
+
+def _client_node(index: int, raw: Any) -> Node:
+    where = f"client_graph[{index}]"
+    if not isinstance(raw, dict) or not all(isinstance(raw.get(k), str) for k in ("name", "op")):
+        raise GraphError(f"{where} must be an object with the texts 'name' and 'op'")
+    if not _NODE_NAME.match(raw["name"]):
+        raise GraphError(
+            f"{where}: {raw['name']!r} is no node name; allowed are letters, digits, _./>-"
+        )
+    if unknown := raw.keys() - _NODE_FIELDS:
+        allowed = ", ".join(sorted(_NODE_FIELDS))
+        raise GraphError(f"{where}: unknown field {min(unknown)!r}; allowed are {allowed}")
+    attrs = dict(raw.get("attrs", {}))
+    if "const_value" in attrs:
+        attrs["value"] = _const_value(raw["name"], attrs)
+    return _node_from_json({**raw, "attrs": {}}).with_(attrs=attrs)
+
+
+def _const_value(name: str, attrs: dict[str, Any]) -> Literal:
+    """Takes the three attributes of a hand-written constant away and gives its literal."""
+    value, shape = attrs.pop("const_value"), attrs.pop("const_shape", None)
+    try:
+        literal = literal_of(attrs.get("dtype", "float32"), value)
+    except GraphError as error:
+        raise GraphError(f"const_value of node {name!r}: {error}") from None
+    if shape is None or tuple(shape) == literal.shape:
+        return literal
+    if literal.num_elements or 0 not in shape:
+        raise GraphError(f"node {name!r}: const_value has shape {list(literal.shape)}, not {shape}")
+    return Literal(literal.dtype, tuple(shape), b"")  # JSON cannot write [0, 3]
+
+
+def _cluster_of(raw: Mapping[str, Any]) -> tuple[ClusterSpec, tuple[DeviceName, ...]]:
+    if not raw:
+        raise GraphError('\'devices\' is empty; write {"A": "/job:worker/task:0"} or {"worker": 1}')
+    if all(isinstance(count, int) for count in raw.values()):
+        cluster = ClusterSpec.of_counts(**raw)
+        return cluster, tuple(task.device() for task in cluster.tasks())
+    specs = [_device_of(letter, text) for letter, text in raw.items()]
+    devices = {
+        DeviceName(s.job or LOCALHOST, s.task or 0, s.type or "CPU", s.index or 0) for s in specs
+    }
+    devices |= {  # devices of one type are numbered from 0 without gaps
+        DeviceName(d.job, d.task, d.type, index) for d in devices for index in range(d.index)
+    }
+    devices |= {device.task_name.device() for device in devices}  # every task has its host CPU
+    jobs: dict[str, dict[int, str]] = {}
+    for device in devices:
+        if device.job != LOCALHOST:
+            jobs.setdefault(device.job, {})[device.task] = ""
+    if jobs and any(device.job == LOCALHOST for device in devices):
+        raise GraphError("'devices' names devices with a job and without one; a graph has one form")
+    return ClusterSpec(jobs), tuple(sorted(devices))
+
+
+def _device_of(letter: str, text: Any) -> DeviceSpec:
+    if not isinstance(text, str):
+        raise GraphError(
+            f"devices[{letter!r}] must be a device, such as /job:ps/task:0, or all counts"
+        )
+    try:
+        return DeviceSpec.parse(text)
+    except ValueError as error:
+        raise GraphError(f"devices[{letter!r}]: {error}") from None
+
+
+def _client_device(devices: tuple[DeviceName, ...]) -> DeviceName:
+    """CPU:0 of the master: chief:0, else worker:0, else the first task."""
+    hosts = [device for device in devices if (device.type, device.index) == ("CPU", 0)]
+    order = {"chief": 0, "worker": 1}
+    return min(hosts, key=lambda device: (order.get(device.job, 2), device))
+
+
+def _run_spec(graph: Graph, raw: Mapping[str, Any]) -> RunSpec:
+    names = tuple(dict.fromkeys(raw.get("fetches", ())))
+    feeds = raw.get("feeds") or {}
+    return RunSpec(
+        init=raw.get("init"),
+        feeds={_tensor(name): _feed(graph, name, value) for name, value in feeds.items()},
+        fetches=tuple(name for name in names if ":" in name),
+        targets=tuple(name for name in names if ":" not in name),
+        names=names,
+    )
+
+
+def _tensor(name: str) -> str:
+    return name if ":" in name else f"{name}:0"
+
+
+def _feed(graph: Graph, name: str, value: Any) -> Literal:
+    output = Input.parse(_tensor(name))
+    if output.node not in graph:
+        raise GraphError(f"run.feeds: {name!r} names no node of client_graph")
+    try:
+        return literal_of(dtype_of(graph, output), value)
+    except GraphError as error:
+        raise GraphError(f"run.feeds[{name!r}]: {error}") from None

@@ -1,0 +1,61 @@
+"""Which nodes must share a device: classes, and ops with the variables they use.
+
+TF `colocation_graph.cc`: a union-find over names. A class that names a pruned node still binds its
+members to each other.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tracer.model.graph import Graph, Node
+from tracer.ops.kernel import OpDef
+
+HANDLES = ("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable")
+
+
+class Colocation:
+    """Groups of node names. `followers` are the ops that go with a variable, whatever they ask."""
+
+    def __init__(self, graph: Graph, lookup: Callable[[str], OpDef]) -> None:
+        self._parent: dict[str, str] = {}
+        self.followers: set[str] = set()
+        for node in graph.nodes:
+            for name in node.colocated_with:
+                self._join(name, node.name)
+            for name in variables_of(graph, node, lookup):
+                self._join(name, node.name)
+                self.followers.add(node.name)
+        self._members: dict[str, list[Node]] = {}
+        for node in graph.nodes:
+            self._members.setdefault(self._root(node.name), []).append(node)
+
+    def groups(self) -> Iterable[list[Node]]:
+        """Members with the variables first, then in creation order, followers last."""
+        for members in self._members.values():
+            yield sorted(members, key=self._precedence) if len(members) > 1 else members
+
+    def _precedence(self, node: Node) -> int:
+        return 0 if node.op in HANDLES else 2 if node.name in self.followers else 1
+
+    def _root(self, name: str) -> str:
+        root = name
+        while (above := self._parent.get(root, root)) != root:
+            root = above
+        while name != root:
+            self._parent[name], name = root, self._parent.get(name, name)
+        return root
+
+    def _join(self, one: str, other: str) -> None:
+        one, other = self._root(one), self._root(other)
+        if one != other:
+            self._parent[other] = one
+
+
+def variables_of(graph: Graph, node: Node, lookup: Callable[[str], OpDef]) -> list[str]:
+    """The handles and reference variables that `node` must sit beside.
+
+    A handle never crosses devices; a reference variable does as a plain value, unless it is assigned.
+    """
+    found = [i.node for i in node.inputs if graph[i.node].op in HANDLES]
+    if not found or any(graph[name].op == "VarHandleOp" for name in found):
+        return [name for name in found if graph[name].op == "VarHandleOp"]
+    return found[:1] if lookup(node.op).writes else []

@@ -146,6 +146,9 @@ class RunStepResult:
     step_id: int
 
 
+StepDone = Callable[[RunStepResult | StepError], None]
+
+
 class MasterInterface(Protocol):
     """A master as clients see it (TF `master_interface.h`)."""
 
@@ -156,3 +159,11 @@ class MasterInterface(Protocol):
     def close_session(self, session: str) -> None: ...
 
     def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]: ...
+
+
+class ServedMaster(MasterInterface, Protocol):
+    """What a server asks of the master that lives in its process."""
+
+    def start_step(self, request: RunStepRequest, done: StepDone) -> None:
+        """`run_step` for a thread that must not wait; `done` runs on the thread that ends the step."""
+        ...

@@ -1,0 +1,68 @@
+// What a viewer looks at: the address bar and the stores of the shell, kept equal.
+// Every change of selection, step or stage is a history entry, so Back undoes it.
+
+/** "span:0af3" → {type: "span", id: "0af3"}; anything else → null. */
+export function parseSelection(text) {
+  const colon = text?.indexOf(":") ?? -1;
+  return colon > 0 ? { type: text.slice(0, colon), id: text.slice(colon + 1) } : null;
+}
+
+export function formatSelection(sel) {
+  return sel ? `${sel.type}:${sel.id}` : null;
+}
+
+/** The query of the address bar as store values. */
+export function parse(search) {
+  const query = new URLSearchParams(search);
+  const step = Number.parseInt(query.get("step") ?? "", 10);
+  return {
+    sel: parseSelection(query.get("sel")),
+    step: Number.isNaN(step) ? null : step,
+    stage: query.get("stage"),
+  };
+}
+
+/** `search` with the given names set; null removes a name. Everything else stays as it is. */
+export function amend(search, changes) {
+  const query = new URLSearchParams(search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString().replaceAll("%3A", ":").replaceAll("%2F", "/");
+  return text ? `?${text}` : "";
+}
+
+export const equal = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+
+/** Changes the address; `replace` for what Back should not stop at (window, theme, language). */
+export function visit(changes, { replace = false } = {}) {
+  const search = amend(location.search, changes);
+  if (search === location.search) return;
+  const method = replace ? "replaceState" : "pushState";
+  history[method]({}, "", location.pathname + search + location.hash);
+  dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // dcc.Location listens to this
+}
+
+/** What stands between host and page, such as /user/x/proxy/8050/; ends with a slash. */
+export function prefix() {
+  return JSON.parse(document.getElementById("_dash-config").textContent).requests_pathname_prefix;
+}
+
+// Callbacks of components/shell.py
+
+export function readAddress(_pathname, _search, route, sel, step, stage, theme) {
+  const { no_update: keep } = window.dash_clientside;
+  const now = parse(location.search);
+  const root = document.documentElement;
+  const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
+  const fresh = (value, old) => (equal(value, old) ? keep : value);
+  return [
+    fresh(here, route), fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
+    fresh(root.dataset.theme, theme),
+  ];
+}
+
+export function writeAddress(sel, step, stage) {
+  visit({ sel: formatSelection(sel), step, stage });
+}

@@ -1,0 +1,104 @@
+// The frame: links that keep the address, theme and language, keys, copy link.
+import { amend, parseSelection, prefix, visit } from "./selection.mjs";
+
+const root = document.documentElement;
+
+function keepChoice(name, value) {
+  try { localStorage.setItem(`vizdist.${name}`, value); } catch { /* storage is switched off */ }
+  visit({ [name]: value }, { replace: true });
+}
+
+const ACTIONS = {
+  theme() {
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    keepChoice("theme", root.dataset.theme);
+  },
+  lang() {
+    root.lang = root.lang === "zh" ? "en" : "zh";
+    keepChoice("lang", root.lang);
+  },
+  async copy(button) {
+    await navigator.clipboard.writeText(location.href);
+    button.dataset.done = "";
+    setTimeout(() => delete button.dataset.done, 1500);
+  },
+  clear() { window.dash_clientside.set_props("sel", { data: null }); },
+  previous() { stepBy(-1); },
+  next() { stepBy(1); },
+  help() { document.getElementById("help")?.showModal(); },
+  menu() { document.body.classList.toggle("menu-open"); },
+};
+
+/** Moves along the recorded steps, which the header carries as data. */
+function stepBy(direction) {
+  const stepper = document.getElementById("stepper");
+  if (!stepper) return;
+  const steps = JSON.parse(stepper.dataset.steps);
+  const at = steps.indexOf(Number(stepper.dataset.step)) + direction;
+  if (at >= 0 && at < steps.length) window.dash_clientside.set_props("step", { data: steps[at] });
+}
+
+/** A link inside the dashboard: prefix before it, and what the viewer looks at behind it. */
+function complete(link) {
+  const [path, own = ""] = link.dataset.go.split("?");
+  const kept = path === "/" ? amend(location.search, { sel: null, step: null, stage: null,
+    t0: null, t1: null }) : location.search;
+  link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)));
+}
+
+function onClick(event) {
+  const target = event.target.closest?.("[data-go], [data-do], [data-sel]");
+  if (!target) return;
+  if (target.dataset.do) {
+    ACTIONS[target.dataset.do](target);
+  } else if (target.dataset.sel) {
+    window.dash_clientside.set_props("sel", { data: parseSelection(target.dataset.sel) });
+  } else if (!(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button)) {
+    event.preventDefault();
+    complete(target);
+    document.body.classList.remove("menu-open");
+    if (target.href === location.href) return;
+    history.pushState({}, "", target.href);
+    dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+  }
+}
+
+const KEYS = {
+  "[": ACTIONS.previous, "]": ACTIONS.next, "?": ACTIONS.help, Escape: ACTIONS.clear,
+  "/": () => document.getElementById("search")?.focus(),
+};
+
+function onKey(event) {
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
+  if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return;
+  if (typing) {
+    if (event.key === "Escape" && event.target.id === "search") event.target.blur();
+    return;
+  }
+  const action = KEYS[event.key];
+  const page = document.querySelector(`.rail [data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+  if (!action && !page) return;
+  event.preventDefault();
+  if (action) action(); else page.click();
+}
+
+let started = false;
+
+/** Callback: the page that is shown has a title; the first one starts the listeners. */
+export function start(title) {
+  if (title) document.title = title;
+  if (started) return;
+  started = true;
+  document.addEventListener("click", onClick);
+  document.addEventListener("keydown", onKey);
+  for (const early of ["pointerdown", "focusin"]) {
+    document.addEventListener(early, (event) => {
+      const link = event.target.closest?.("[data-go]");
+      if (link) complete(link);
+    });
+  }
+}
+
+export function applyTheme(theme) {
+  return theme ?? root.dataset.theme;
+}

@@ -1,0 +1,1 @@
+"""Controls that pages share: shell, header, rail, selection strip, cards."""

@@ -1,0 +1,78 @@
+"""The frame over every page: header, rail, main, selection strip, tab bar.
+
+What a viewer looks at is in the address bar and nowhere else; assets/selection.mjs reads it into
+the stores below, and every view depends on those.
+"""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+
+from vizdist.components.callbacks import clientside
+from vizdist.components.cards import icon, link
+from vizdist.components.view import Page, View
+from vizdist.i18n import t
+
+STORES = ("route", "title", "sel", "step", "stage", "theme", "steps")
+_KEYS = {"graph": "g", "timeline": "t", "replay": "r"}  #: single keys that go to a page
+
+_INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
+_MANTINE = {
+    "primaryColor": "ink",
+    "primaryShade": {"light": 9, "dark": 0},
+    "autoContrast": True,
+    "colors": {"ink": [*_INK, "#1A1E24", "#16191D"]},
+    "defaultRadius": 6,
+    "fontFamily": "var(--font)",
+    "fontFamilyMonospace": "var(--mono)",
+    "focusRing": "never",
+}
+
+
+def skeleton() -> Component:
+    """The layout that never changes; pages and words are put into it."""
+    return dmc.MantineProvider(
+        [
+            dcc.Location(id="url", refresh=False),
+            *(dcc.Store(id=name) for name in STORES),
+            html.A(id="skip", href="#main", className="skip"),
+            html.Header(id="header", className="header"),
+            html.Nav(id="rail", className="rail"),
+            html.Main(id="main", className="main", tabIndex=-1),
+            html.Footer(id="strip", className="strip", **{"aria-live": "polite"}),
+            html.Nav(id="tabs", className="tabs"),
+            html.Div(id="overlay"),
+        ],
+        id="mantine",
+        theme=_MANTINE,
+    )
+
+
+def rail(pages: Sequence[Page], view: View) -> list[Component]:
+    """One entry a built page. Pages of a run are there only when a run is open."""
+    return [_entry(page, view) for page in pages if "{trace}" not in page.PATH or view.trace]
+
+
+def _entry(page: Page, view: View) -> Component:
+    name = page.NAME
+    attributes = {"aria-current": "page"} if view.page == name else {}
+    if name in _KEYS:
+        attributes["data-key"] = _KEYS[name]
+    children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
+    kind = "rail-item first" if name == "library" else "rail-item"
+    return link(children, view.href(page.PATH), kind=kind, **attributes)
+
+
+def register(app: Dash) -> None:
+    """Address bar ↔ stores, theme and keys; all of it runs in the browser."""
+    here = [Input("url", "pathname"), Input("url", "search")]
+    read = [Output(name, "data") for name in ("route", "sel", "step", "stage", "theme")]
+    now = [State(name, "data") for name in ("route", "sel", "step", "stage", "theme")]
+    clientside(app, "selection.mjs", "readAddress", read, here, now)
+    kept = [Input(name, "data") for name in ("sel", "step", "stage")]
+    clientside(app, "selection.mjs", "writeAddress", kept, prevent_initial_call=True)
+    mantine = Output("mantine", "forceColorScheme")
+    clientside(app, "shell.mjs", "applyTheme", mantine, Input("theme", "data"))
+    clientside(app, "shell.mjs", "start", Input("title", "data"))

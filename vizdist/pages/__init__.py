@@ -1,0 +1,6 @@
+"""One view a file: `NAME`, `PATH`, `layout(library, view)`, `register(app, library)`.
+
+`create_app` lists the modules in a tuple. A layout holds the words and the frame of a page; what
+depends on step or theme is filled in by callbacks with the stores of components/shell.py as inputs
+(`step` null means the run's default step). Pages never call each other.
+"""

@@ -1,0 +1,1 @@
+"""One question a file: a trace in, a small dataclass out."""

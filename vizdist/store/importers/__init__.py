@@ -1,0 +1,1 @@
+"""One foreign format a file: `sniff(path)` says whether it is, `load(path)` reads it."""

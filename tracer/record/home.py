@@ -1,0 +1,86 @@
+"""The folder of one recorder within the scratch folder: its files' names and its signs of life.
+
+SCRATCH/<task>.<attempt>/
+  task.json         who records here; appears last, when the folder is complete
+  lock              locked for as long as the process lives, however it dies
+  sites.jsonl       what the numbers in records stand for
+  <ring>-<n>.hot    fixed-size records of one thread
+  <ring>-<n>.rare   attributes of rare spans of one thread
+  closed.json       the recorder ended in order, and how many spans it recorded
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TASK_FILE = "task.json"
+LOCK_FILE = "lock"
+SITES_FILE = "sites.jsonl"
+CLOSED_FILE = "closed.json"
+HOT_SUFFIX = ".hot"
+RARE_SUFFIX = ".rare"
+COLLECTOR_LOCK = "collector.lock"
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """A reader finds the old text or the new one, never a part."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def lock_for_life(path: Path) -> int:
+    """Locks a file until this process ends; returns the descriptor that holds the lock."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def is_locked(path: Path) -> bool:
+    """Whether the process that locked it still lives."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A recorder's folder, made by `make`; `attempt` counts the lives of its task."""
+
+    folder: Path
+    attempt: int
+    lock: int
+
+    @classmethod
+    def make(cls, scratch: Path, task: str) -> "Home":
+        """Takes the next attempt of this task; a race for it has one winner."""
+        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        attempt = 0
+        while True:
+            folder = scratch / f"{task.replace(':', '-')}.{attempt}"
+            try:
+                folder.mkdir(mode=0o700)
+            except FileExistsError:
+                attempt += 1
+                continue
+            return cls(folder, attempt, lock_for_life(folder / LOCK_FILE))
+
+    def announce(self, task: str, resource: Mapping[str, Any]) -> None:
+        told = {"task": task, "attempt": self.attempt, "pid": os.getpid(), "resource": resource}
+        write_atomic(self.folder / TASK_FILE, json.dumps(told))
+
+    def close(self, recorded: int) -> None:
+        write_atomic(self.folder / CLOSED_FILE, json.dumps({"recorded": recorded}))
+        os.close(self.lock)

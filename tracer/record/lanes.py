@@ -1,0 +1,74 @@
+"""Rows of the timeline: no two spans that overlap get the same one.
+
+A lane is a named group of rows of a task (`executor CPU:0`, `recv`). Spans nested on a thread form a
+*chain*: one row a nesting depth. Two threads at once in one lane get two chains. Spans that may end on
+any thread take the lowest *slot* that is free in the lane instead; all slots are one chain.
+A row is packed into 32 bits: chain << 16 | depth or slot.
+"""
+
+import heapq
+import itertools
+
+CHAIN_SHIFT = 16
+DEPTH_MASK = 0xFFFF
+
+
+class Numbers:
+    """Hands out the lowest number that is free from a given time on.
+
+    Every step is one operation under the interpreter lock, so no lock of our own is needed.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._new = itertools.count()
+        self._busy_until: dict[int, int] = {}
+
+    def take(self, start: int) -> int:
+        skipped = []
+        while True:
+            try:
+                number = heapq.heappop(self._free)
+            except IndexError:
+                number = next(self._new)
+                break
+            if self._busy_until[number] <= start:
+                break
+            skipped.append(number)
+        for other in skipped:
+            heapq.heappush(self._free, other)
+        return number
+
+    def release(self, number: int, end: int) -> None:
+        self._busy_until[number] = end
+        heapq.heappush(self._free, number)
+
+
+class Lane:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._chains = Numbers()
+        self._slots = Numbers()
+        self._slot_chain = -1
+
+    def take_chain(self, start: int) -> int:
+        """The packed row of depth 0 of a chain."""
+        return self._chains.take(start) << CHAIN_SHIFT
+
+    def release_chain(self, row: int, end: int) -> None:
+        self._chains.release(row >> CHAIN_SHIFT, end)
+
+    def take_slot(self, start: int) -> int:
+        """The packed row of a slot."""
+        if self._slot_chain < 0:
+            self._slot_chain = self.take_chain(start)
+        return self._slot_chain | self._slots.take(start)
+
+    def release_slot(self, row: int, end: int) -> None:
+        self._slots.release(row & DEPTH_MASK, end)
+
+
+def row_text(lane: str, row: int) -> tuple[str, int]:
+    """Lane as shown and depth; a further chain of a lane is shown as a lane of its own."""
+    chain = row >> CHAIN_SHIFT
+    return (f"{lane} ({chain + 1})" if chain else lane), row & DEPTH_MASK

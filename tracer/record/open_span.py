@@ -1,0 +1,142 @@
+"""Spans as objects: those that end on any thread, and rare ones with attributes of any kind."""
+
+from collections.abc import Mapping
+from mmap import mmap
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tracer.model.step import SpanContext
+from tracer.model.trace_folder import Flag
+from tracer.record.lanes import Lane
+from tracer.record.ring import ENDED, HALF
+from tracer.record.writer import Writer
+
+if TYPE_CHECKING:
+    from tracer.record.recorder import Recorder
+
+
+class OpenSpan:
+    """A span that may end on any thread and in any order: a waiting recv, a call, an async kernel.
+
+    `context` is what its children run under. It fills a slot of its lane until it is closed.
+    """
+
+    __slots__ = ("_key", "_lane", "_place", "_recorder", "_row", "context", "span", "start")
+
+    def __init__(self, recorder: "Recorder", site: int, ctx: SpanContext, key: int) -> None:
+        writer = recorder.writer()
+        self.start = recorder.now()
+        self._recorder = recorder
+        self._key = key
+        self._lane: Lane = recorder.lane_of[site]
+        self._row = self._lane.take_slot(self.start)
+        self._place: tuple[mmap, int, int] | None = writer.reserve(
+            site, self._row, ctx, self.start, key
+        )
+        self.span = writer.first_span + self._place[2]
+        self.context = ctx.under(self.span)
+
+    def close(
+        self,
+        end: int = 0,
+        num_bytes: int = 0,
+        link: int = 0,
+        flags: int = 0,
+        extra: int = 0,
+        ready: int = 0,
+    ) -> None:
+        """Ends the span, `end` or now. A second close does nothing: completion and abort may race."""
+        place, self._place = self._place, None
+        if place is None:
+            return
+        end = end or self._recorder.now()
+        buffer, offset, number = place
+        ENDED.pack_into(
+            buffer, offset + HALF, self.start, end, ready, num_bytes, link, extra,
+            self._key, flags, number,
+        )  # fmt: skip
+        self._lane.release_slot(self._row, end)
+
+    def set(self, name: str, value: object) -> None:
+        """Sets an attribute; before `close`."""
+        self._recorder.annotate(self.span, {name: value})
+
+
+class NoSpan(OpenSpan):
+    """Stands for any span under a context that is not sampled."""
+
+    __slots__ = ()
+
+    def __init__(self, ctx: SpanContext, start: int) -> None:
+        self.context = ctx
+        self.span = 0
+        self.start = start
+
+    def close(
+        self,
+        end: int = 0,
+        num_bytes: int = 0,
+        link: int = 0,
+        flags: int = 0,
+        extra: int = 0,
+        ready: int = 0,
+    ) -> None:
+        pass
+
+    def set(self, name: str, value: object) -> None:
+        pass
+
+
+class RareSpan:
+    """`with rec.span(kind, ctx) as span`: nested on its thread; an exception makes it an error."""
+
+    __slots__ = ("_flags", "_recorder", "_site", "_start", "_told", "_writer", "context", "span")
+
+    def __init__(
+        self, recorder: "Recorder", site: int, ctx: SpanContext, attributes: Mapping[str, object]
+    ) -> None:
+        self._recorder = recorder
+        self._site = site
+        self._told = dict(attributes)
+        self._flags = 0
+        self._start = 0
+        self._writer: Writer | None = None
+        self.span = 0
+        self.context = ctx
+
+    def __enter__(self) -> Self:
+        if self.context.sampled:
+            self._writer = self._recorder.writer()
+            self._start = self._recorder.now()
+            self.span = self._writer.begin(self._site, self.context, self._start)
+            self.context = self.context.under(self.span)
+            self._tell()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._writer is None:
+            return
+        if error is not None:
+            self.fail(error)
+        self._tell()
+        self._writer.end(self._start, self._recorder.now(), flags=self._flags)
+
+    def set(self, name: str, value: object) -> None:
+        self._told[name] = value
+
+    def fail(self, error: BaseException | str) -> None:
+        """Marks the span as failed, for this reason."""
+        self._flags |= Flag.ERROR
+        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        if self.context.sampled:
+            self._recorder.annotate(self.span, {}, error=reason)
+
+    def _tell(self) -> None:
+        if self._told:
+            self._recorder.annotate(self.span, self._told)
+            self._told = {}

@@ -1,0 +1,240 @@
+"""The recorder of one task: spans in, ring records out; the process never encodes or sends.
+
+    rec = Recorder(scratch, "worker:0")
+    site = rec.site("op.run", name="w/read", attributes={"vizdist.op": "ReadVariableOp"})
+    writer = rec.writer()                                 # of this thread
+    writer.begin(site, ctx, start) … writer.end(start, end)
+    waiting = rec.open(site, ctx) … waiting.close()       # ends on any thread
+    with rec.span("graph.prune", ctx) as span: …          # rare kinds, any attributes
+
+`rec.open` and `rec.span` record nothing under a context that is not sampled; whoever uses a writer
+looks at `ctx.sampled` first.
+"""
+# ruff: noqa: ARG002, ARG005 (NO_RECORDER takes what a recorder takes)
+
+import json
+import os
+import platform
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from tracer.model.step import SpanContext, trace_of_step
+from tracer.record.attributes import clean_all, clean_text
+from tracer.record.clock import Clock, SystemClock
+from tracer.record.home import COLLECTOR_LOCK, SITES_FILE, Home, is_locked
+from tracer.record.lanes import Lane
+from tracer.record.open_span import NoSpan, OpenSpan, RareSpan
+from tracer.record.ring import CAPACITY
+from tracer.record.sites import Sites
+from tracer.record.writer import Writer
+
+FULL_FILES: Final = 64  #: ring files of a thread (1 MiB each) at which a step boundary waits
+WAIT_LIMIT_S: Final = 10.0  #: and for how long at most
+RUN_ID: Final = "vizdist.run.id"
+
+_EMPTY: Final[Mapping[str, object]] = {}
+
+
+class _Seat:
+    """A thread's hold on a writer; when the thread ends, the writer is free for another one."""
+
+    def __init__(self, writer: Writer, idle: list[Writer]) -> None:
+        self.writer = writer
+        self._idle = idle
+
+    def __del__(self) -> None:
+        self.writer.abandon()
+        self._idle.append(self.writer)
+
+
+class Recorder:
+    """Records for one task (not one process); all methods may be called on any thread."""
+
+    def __init__(
+        self,
+        scratch: Path,
+        task: str,
+        resource: Mapping[str, object] = _EMPTY,
+        clock: Clock | None = None,
+        ring_capacity: int = CAPACITY,
+    ) -> None:
+        self.task = task
+        self.now: Callable[[], int] = (clock or SystemClock()).now_ns
+        self.new_span: Callable[[], int] = _span_ids()
+        self._scratch = scratch
+        self._capacity = ring_capacity
+        self._run = trace_of_step(str(resource.get(RUN_ID, "")), "run", 0)
+        self._resource = {
+            "service.name": "vizdist",
+            "service.instance.id": task,
+            "vizdist.task": task,
+            "host.name": platform.node(),
+            **clean_all(resource),
+        }
+        self._home = Home.make(scratch, task)
+        self._sites = Sites(self._home.folder / SITES_FILE)
+        self.lane_of: list[Lane] = self._sites.lane_of  #: by site number
+        self.site_of_wait = self.site("record.wait")
+        self._settle()
+        _register_for_fork(self)
+
+    def _settle(self) -> None:
+        """Starts with no writers in the folder at hand."""
+        self._lock = threading.Lock()
+        self._seats = threading.local()
+        self._writers: list[Writer] = []
+        self._idle: list[Writer] = []
+        self._home.announce(self.task, self._resource | {"process.pid": os.getpid()})
+
+    def site(
+        self,
+        kind: str,
+        *,
+        name: str = "",
+        lane: str = "",
+        attributes: Mapping[str, object] = _EMPTY,
+    ) -> int:
+        """The number of a span's static part. Call it where things are set up, not in a step."""
+        return self._sites.site(kind, name, lane, attributes)
+
+    def key(self, text: str) -> int:
+        """The number of a rendezvous key; 0 is the empty one."""
+        return self._sites.key(text)
+
+    def writer(self) -> Writer:
+        """This thread's writer; look it up once a dispatch."""
+        try:
+            seat: _Seat = self._seats.seat
+        except AttributeError:
+            seat = self._seats.seat = _Seat(self._free_writer(), self._idle)
+        return seat.writer
+
+    def _free_writer(self) -> Writer:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            writer = Writer(self._home.folder, len(self._writers), self._capacity, self.lane_of)
+            self._writers.append(writer)
+            return writer
+
+    def open(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
+        """Opens a span that may end on any thread and in any order."""
+        if not ctx.sampled:
+            return NoSpan(ctx, self.now())
+        return OpenSpan(self, site, ctx, key)
+
+    def span(
+        self, kind: str, ctx: SpanContext, name: str = "", lane: str = "", **attributes: object
+    ) -> RareSpan:
+        """A span of a rare kind around a `with` block; attributes may be set until it ends."""
+        return RareSpan(self, self.site(kind, name=name, lane=lane), ctx, attributes)
+
+    def annotate(self, span: int, attributes: Mapping[str, object], error: str = "") -> None:
+        """Adds attributes to a span that has not ended; `error` is its status message."""
+        entry: dict[str, Any] = {"span": span, "attributes": clean_all(attributes)}
+        if error:
+            entry["error"] = clean_text(error)
+        self.writer().annotate(json.dumps(entry).encode())
+
+    def step_boundary(self) -> None:
+        """Between two steps: waits for the collector where a ring is over-full, and records that."""
+        if not self._is_over_full(FULL_FILES):
+            return
+        start, limit = self.now(), time.monotonic() + WAIT_LIMIT_S
+        while (
+            self._is_over_full(FULL_FILES // 2)
+            and is_locked(self._scratch / COLLECTOR_LOCK)
+            and time.monotonic() < limit
+        ):
+            time.sleep(0.001)
+        self.writer().record(self.site_of_wait, self._run, start, self.now())
+
+    def _is_over_full(self, enough: int) -> bool:
+        return any(writer.ring.num_waiting(enough) > enough for writer in self._writers)
+
+    def close(self) -> None:
+        """Says how many spans were recorded. Nothing may be recorded after."""
+        with self._lock:
+            recorded = sum(writer.num_recorded() for writer in self._writers)
+        self._home.close(recorded)
+        self._sites.close()
+
+    def after_fork(self) -> None:
+        """In a forked child: the rings belong to the parent, so go on in a folder of our own."""
+        self.new_span = _span_ids()
+        self._home = Home.make(self._scratch, self.task)
+        self._sites.open(self._home.folder / SITES_FILE)
+        self._settle()
+
+
+def _span_ids() -> Callable[[], int]:
+    return count(random.SystemRandom().randrange(1, 1 << 62)).__next__
+
+
+def _register_for_fork(recorder: Recorder) -> None:
+    alive = weakref.WeakMethod(recorder.after_fork)
+
+    def after_fork() -> None:
+        if (reopen := alive()) is not None:
+            reopen()
+
+    os.register_at_fork(after_in_child=after_fork)
+
+
+class _NoRecorder(Recorder):
+    """Has every method and records nothing."""
+
+    def __init__(self) -> None:
+        self.task = ""
+        self.now = SystemClock.now_ns
+        self.new_span = _span_ids()
+        self._writer = _NoWriter()
+
+    def site(
+        self,
+        kind: str,
+        *,
+        name: str = "",
+        lane: str = "",
+        attributes: Mapping[str, object] = _EMPTY,
+    ) -> int:
+        return 0
+
+    def key(self, text: str) -> int:
+        return 0
+
+    def writer(self) -> Writer:
+        return self._writer
+
+    def open(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
+        return NoSpan(ctx, self.now())
+
+    def span(
+        self, kind: str, ctx: SpanContext, name: str = "", lane: str = "", **attributes: object
+    ) -> RareSpan:
+        return RareSpan(self, 0, ctx._replace(sampled=False), attributes)
+
+    def annotate(self, span: int, attributes: Mapping[str, object], error: str = "") -> None:
+        pass
+
+    def step_boundary(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _NoWriter(Writer):
+    def __init__(self) -> None:
+        self.begin = lambda site, ctx, start: ctx.span
+        self.end = lambda *args, **kwargs: None
+        self.record = lambda *args, **kwargs: 0
+
+
+NO_RECORDER: Final[Recorder] = _NoRecorder()

@@ -1,0 +1,96 @@
+"""A thread's ring of fixed-size records, in memory-mapped files that outlive the process.
+
+A record has two halves: the first is written when a span begins, the second when it ends. Each half
+closes with the record's number, written last, so a half is seen only when it is whole; a process may be
+killed at any instruction. A record whose second half is missing is the open table: what was going on.
+
+Files are used in turn. The collector notes in a file's header when it has taken all of it; the thread
+then uses the file again, else goes on in a new one. Nothing is dropped and nobody waits here.
+
+x86 shows one core's stores to the others in order; elsewhere the interpreter's own work between two
+fields stands in for a barrier.
+"""
+
+import itertools
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracer.record.home import HOT_SUFFIX
+
+BEGUN = struct.Struct(
+    "<IIIIQQQQqQ"
+)  #: site row step key | trace_hi trace_lo span parent start | number
+ENDED = struct.Struct("<qqqqQqIIQ")  #: start end ready bytes link extra | key flags | number
+WHOLE = struct.Struct("<IIIIQQQQqQqqqqQqIIQ")
+RECORD_BYTES = WHOLE.size
+HALF = BEGUN.size
+
+HEADER = struct.Struct("<8sIIQ")  #: magic, record bytes, capacity, number before the first record
+MAGIC = b"vzring01"
+FIRST_OFFSET = 16
+FIRST = struct.Struct("<Q")
+DRAINED_OFFSET = 24  #: number of the last record that the collector took, once it took all
+CAPACITY = 8191  #: records a file holds; with its header a whole MiB
+
+Place = tuple[mmap.mmap, int, int]  #: buffer, offset, number of the record
+
+
+class _File:
+    def __init__(self, path: Path, capacity: int) -> None:
+        self.capacity = capacity
+        self.first = 0
+        size = RECORD_BYTES * (capacity + 1)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(descriptor, size)
+            self.buffer = mmap.mmap(descriptor, size)
+        finally:
+            os.close(descriptor)
+
+    def begin(self, first: int) -> None:
+        """Makes the file hold records `first + 1` onwards."""
+        self.first = first
+        FIRST.pack_into(self.buffer, FIRST_OFFSET, first)
+        HEADER.pack_into(self.buffer, 0, MAGIC, RECORD_BYTES, self.capacity, first)
+
+    @property
+    def is_drained(self) -> bool:
+        drained: int = FIRST.unpack_from(self.buffer, DRAINED_OFFSET)[0]
+        return drained == self.first + self.capacity
+
+    def places(self) -> Iterator[Place]:
+        offsets = range(RECORD_BYTES, RECORD_BYTES * (self.capacity + 1), RECORD_BYTES)
+        return zip(itertools.repeat(self.buffer), offsets, itertools.count(self.first + 1))
+
+
+class Ring:
+    def __init__(self, folder: Path, number: int, capacity: int = CAPACITY) -> None:
+        self._folder = folder
+        self._number = number
+        self._capacity = capacity
+        self._files: list[_File] = []
+
+    def places(self) -> Iterator[Place]:
+        """Where the next record goes, without end."""
+        return itertools.chain.from_iterable(self._turns())
+
+    def _turns(self) -> Iterator[Iterator[Place]]:
+        for turn in itertools.count():
+            file = next((f for f in self._files if f.is_drained), None) or self._new_file()
+            file.begin(turn * self._capacity)
+            yield file.places()
+
+    def _new_file(self) -> _File:
+        path = self._folder / f"{self._number}-{len(self._files)}{HOT_SUFFIX}"
+        file = _File(path, self._capacity)
+        self._files.append(file)
+        return file
+
+    def num_waiting(self, enough: int) -> int:
+        """Files the collector has yet to take; looked up only where there are more than enough."""
+        if len(self._files) <= enough:
+            return 0
+        return sum(not file.is_drained for file in self._files)

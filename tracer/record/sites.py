@@ -1,0 +1,88 @@
+"""Interning: what stays the same over many spans is told once and then is a number.
+
+A *site* is the static part of a span (kind, name, lane, attributes), a *key* any text that recurs.
+The numbers are told in an append-only file, one JSON object a line, each in one write and before any
+record uses it; the file can be read at every byte (a torn last line is not yet there).
+"""
+
+import difflib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracer.model.schema import SPAN_KINDS
+from tracer.record.attributes import Value, clean_all, clean_text
+from tracer.record.lanes import Lane
+
+
+class Sites:
+    """The writing side. Site and key numbers start at 1; 0 is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._sites: dict[tuple[str, str, str, str], int] = {}
+        self._keys: dict[str, int] = {"": 0}
+        self._lanes: dict[str, Lane] = {}
+        self._told: list[bytes] = []
+        self.lane_of: list[Lane] = [Lane("")]  #: by site number
+        self._file = -1
+        self.open(path)
+
+    def open(self, path: Path) -> None:
+        """Goes on in a new file, which first gets all that was told so far."""
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.write(self._file, b"".join(self._told))
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def site(self, kind: str, name: str, lane: str, attributes: Mapping[str, object]) -> int:
+        """Raises ValueError, with the nearest kinds, for a kind the schema does not have."""
+        static = json.dumps(clean_all(attributes))
+        known = (kind, name, lane, static)
+        if (number := self._sites.get(known)) is not None:
+            return number
+        if kind not in SPAN_KINDS:
+            near = difflib.get_close_matches(kind, SPAN_KINDS, 3)
+            raise ValueError(
+                f"span kind {kind!r} is not in the schema; "
+                f"nearest: {', '.join(near) or ', '.join(SPAN_KINDS)}. Add it to schema.toml first"
+            )
+        with self._lock:
+            if known not in self._sites:
+                self._add_site(known, json.loads(static))
+            return self._sites[known]
+
+    def _add_site(self, known: tuple[str, str, str, str], attributes: dict[str, Value]) -> None:
+        kind, name, lane_name, _ = known
+        text = clean_text(lane_name) or SPAN_KINDS[kind].lane
+        number = len(self.lane_of)
+        self._tell(
+            {
+                "site": number,
+                "kind": kind,
+                "name": clean_text(name) or kind,
+                "lane": text,
+                "attributes": attributes,
+            }
+        )
+        self.lane_of.append(self._lanes.setdefault(text, Lane(text)))
+        self._sites[known] = number
+
+    def key(self, text: str) -> int:
+        if (number := self._keys.get(text)) is not None:
+            return number
+        with self._lock:
+            if text not in self._keys:
+                number = len(self._keys)
+                self._tell({"key": number, "text": clean_text(text)})
+                self._keys[text] = number
+            return self._keys[text]
+
+    def _tell(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps(entry).encode() + b"\n"
+        self._told.append(line)
+        os.write(self._file, line)

@@ -16,7 +16,7 @@ from vizdist.store.trace import Trace, open_trace
 def busy_rows(seed: int, errors: float = 0.01) -> list[SpanRecord]:
     """Four rows of dense small spans, gaps, a few long spans, and some errors."""
     random = np.random.default_rng(seed)
-    records = []
+    records: list[SpanRecord] = []
     for lane in range(4):
         at = EPOCH + int(random.integers(0, 1000))
         for _ in range(1000):
@@ -24,7 +24,9 @@ def busy_rows(seed: int, errors: float = 0.01) -> list[SpanRecord]:
             flags = Flag.ERROR if random.random() < errors else 0
             number = 1 + len(records)
             records.append(
-                SpanRecord("worker:0", f"l{lane}", at, at + length, "n", span=number, flags=flags)
+                SpanRecord(
+                    "worker:0", f"l{lane}", at, at + length, "n", depth=0, span=number, flags=flags
+                )
             )
             at += length + int(random.integers(0, 30))
     return records

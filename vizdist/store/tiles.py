@@ -34,7 +34,7 @@ class TileSet:
 
 
 class _Picks(NamedTuple):
-    """Chosen spans: place in the table, pixel it starts in, and the pixel's busy share."""
+    """Chosen spans: place in the table, pixel of their start, and that pixel's busy share."""
 
     place: Array
     pixel: Array
@@ -73,31 +73,32 @@ class TileIndex:
         np.cumsum(np.maximum(self.end - self.start, 0), out=total[1:])
         return total
 
-    def pick(self, row: int, edges: Array) -> _Picks | None:
-        """The longest span that starts in each pixel, and what reaches in from the left."""
+    def cuts(self, row: int, edges: Array) -> Array:
+        """Where each pixel's spans of a row begin."""
         low, high = int(self.low[row]), int(self.high[row])
-        if low == high:
-            return None
-        cuts = low + np.searchsorted(self.start[low:high], edges)
+        cuts: Array = low + np.searchsorted(self.start[low:high], edges)
+        return cuts
+
+    def pick(self, row: int, cuts: Array, left: int) -> tuple[Array, Array]:
+        """(places, pixels) of the longest span that starts in each pixel, and what is open at `left`."""
         first, last = int(cuts[0]), int(cuts[-1])
-        share = self._share(low, cuts, edges)
         pixels = np.flatnonzero(cuts[1:] > cuts[:-1])
         chosen = np.empty(0, np.int64)
         if len(pixels):
             best = np.maximum.reduceat(self._keys[first:last], cuts[pixels] - first)
             chosen = best & ((1 << self._bits) - 1)
-        shares = share[pixels]
-        if first > low and self.end[first - 1] > edges[0]:
+        if first > self.low[row] and self.end[first - 1] > left:
             chosen = np.concatenate(([first - 1], chosen))
             pixels = np.concatenate(([LEFT], pixels))
-            shares = np.concatenate((share[:1], shares))
-        return _Picks(self.position[chosen], pixels, shares)
+        return self.position[chosen], pixels
 
-    def _share(self, low: int, cuts: Array, edges: Array) -> Array:
-        before = np.maximum(cuts - 1, low)
+    def busy(self, row: int, cuts: Array, edges: Array) -> Array:
+        """ns of every pixel that the row's spans cover."""
+        low = self.low[row]
+        before = np.maximum(cuts - 1, 0)
         overhang = np.where(cuts > low, np.maximum(self.end[before] - edges, 0), 0)
-        covered = self._busy[cuts] - overhang
-        return np.clip(np.diff(covered) / np.maximum(np.diff(edges), 1), 0.0, 1.0)
+        covered: Array = self._busy[cuts] - overhang
+        return np.diff(covered)
 
 
 def index_spans(spans: Spans, parts: Sequence[range]) -> list[TileIndex]:
@@ -161,27 +162,29 @@ def _check(start: int, end: int, width: int) -> None:
 def _pick_row(
     spans: Spans, indexes: Sequence[TileIndex], flagged: TileIndex, row: int, edges: Array
 ) -> _Picks:
-    merged = _merge(spans, [p for i in indexes if (p := i.pick(row, edges)) is not None])
-    forced = flagged.pick(row, edges)
-    if forced is None:
-        return merged
-    new = ~np.isin(forced.place, merged.place)
+    found = []
+    busy = np.zeros(len(edges) - 1, np.int64)
+    for index in indexes:
+        if index.low[row] < index.high[row]:
+            cuts = index.cuts(row, edges)
+            found.append(index.pick(row, cuts, int(edges[0])))
+            busy += index.busy(row, cuts, edges)
+    place, pixel = found[0] if len(found) == 1 else _longest(spans, found)
+    share = np.clip(busy / np.maximum(np.diff(edges), 1), 0.0, 1.0)[np.maximum(pixel, 0)]
+    forced, forced_pixel = flagged.pick(row, flagged.cuts(row, edges), int(edges[0]))
+    new = ~np.isin(forced, place)
     return _Picks(
-        np.concatenate((merged.place, forced.place[new])),
-        np.concatenate((merged.pixel, forced.pixel[new])),
-        np.concatenate((merged.share, np.ones(int(new.sum())))),
+        np.concatenate((place, forced[new])),
+        np.concatenate((pixel, forced_pixel[new])),
+        np.concatenate((share, np.ones(int(new.sum())))),
     )
 
 
-def _merge(spans: Spans, found: Sequence[_Picks]) -> _Picks:
+def _longest(spans: Spans, found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     """The longest per pixel of what several segments chose."""
-    if len(found) == 1:
-        return found[0]
-    index = np.concatenate([np.empty(0, np.int64), *(picks.place for picks in found)])
-    pixel = np.concatenate([np.empty(0, np.int64), *(picks.pixel for picks in found)])
-    share = np.concatenate([np.empty(0), *(picks.share for picks in found)])
-    order = np.lexsort((spans.end[index] - spans.start[index], pixel))
-    index, pixel, share = index[order], pixel[order], share[order]
+    place = np.concatenate([np.empty(0, np.int64), *(places for places, _ in found)])
+    pixel = np.concatenate([np.empty(0, np.int64), *(pixels for _, pixels in found)])
+    order = np.lexsort((spans.end[place] - spans.start[place], pixel))
+    place, pixel = place[order], pixel[order]
     last = np.append(pixel[1:] != pixel[:-1], True)[: len(pixel)]
-    sums = np.bincount(pixel - LEFT, share)[pixel[last] - LEFT] if len(pixel) else share
-    return _Picks(index[last], pixel[last], np.minimum(sums, 1.0))
+    return place[last], pixel[last]

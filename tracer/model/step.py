@@ -44,7 +44,7 @@ class SpanContext(NamedTuple):
         return f"{self.trace_hi:016x}{self.trace_lo:016x}"
 
     def under(self, span: int) -> "SpanContext":
-        return self._replace(span=span)
+        return SpanContext(self.trace_hi, self.trace_lo, span, self.step, self.sampled)
 
 
 def trace_of_step(run_id: str, owner: str, step: int, *, sampled: bool = True) -> SpanContext:

@@ -26,15 +26,13 @@ class Numbers:
 
     def take(self, start: int) -> int:
         skipped = []
-        while True:
-            try:
+        try:
+            number = heapq.heappop(self._free)
+            while self._busy_until[number] > start:
+                skipped.append(number)
                 number = heapq.heappop(self._free)
-            except IndexError:
-                number = next(self._new)
-                break
-            if self._busy_until[number] <= start:
-                break
-            skipped.append(number)
+        except IndexError:
+            number = next(self._new)
         for other in skipped:
             heapq.heappush(self._free, other)
         return number

@@ -1,14 +1,13 @@
 """Spans as objects: those that end on any thread, and rare ones with attributes of any kind."""
 
 from collections.abc import Mapping
-from mmap import mmap
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.lanes import Lane
-from tracer.record.ring import ENDED, HALF
+from tracer.record.ring import ENDED, HALF, Place
 from tracer.record.writer import Writer
 
 if TYPE_CHECKING:
@@ -18,23 +17,25 @@ if TYPE_CHECKING:
 class OpenSpan:
     """A span that may end on any thread and in any order: a waiting recv, a call, an async kernel.
 
-    `context` is what its children run under. It fills a slot of its lane until it is closed.
+    It fills a slot of its lane until it is closed.
     """
 
-    __slots__ = ("_key", "_lane", "_place", "_recorder", "_row", "context", "span", "start")
+    __slots__ = ("_context", "_key", "_lane", "_place", "_recorder", "_row", "span", "start")
 
     def __init__(self, recorder: "Recorder", site: int, ctx: SpanContext, key: int) -> None:
-        writer = recorder.writer()
-        self.start = recorder.now()
+        self.start = start = recorder.now()
         self._recorder = recorder
         self._key = key
+        self._context = ctx
         self._lane: Lane = recorder.lane_of[site]
-        self._row = self._lane.take_slot(self.start)
-        self._place: tuple[mmap, int, int] | None = writer.reserve(
-            site, self._row, ctx, self.start, key
-        )
-        self.span = writer.first_span + self._place[2]
-        self.context = ctx.under(self.span)
+        self._row = row = self._lane.take_slot(start)
+        self._place: Place | None
+        self._place, self.span = recorder.writer().reserve(site, row, ctx, start, key)
+
+    @property
+    def context(self) -> SpanContext:
+        """What the children of this span run under."""
+        return self._context.under(self.span)
 
     def close(
         self,
@@ -68,9 +69,13 @@ class NoSpan(OpenSpan):
     __slots__ = ()
 
     def __init__(self, ctx: SpanContext, start: int) -> None:
-        self.context = ctx
+        self._context = ctx
         self.span = 0
         self.start = start
+
+    @property
+    def context(self) -> SpanContext:
+        return self._context
 
     def close(
         self,

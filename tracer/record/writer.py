@@ -13,7 +13,7 @@ from typing import Protocol
 from tracer.model.step import SpanContext
 from tracer.record.lanes import DEPTH_MASK, Lane
 from tracer.record.rare import RareRing
-from tracer.record.ring import BEGUN, ENDED, HALF, WHOLE, Ring
+from tracer.record.ring import BEGUN, ENDED, HALF, WHOLE, Place, Ring
 
 Open = tuple[mmap, int, int, Lane, int]  #: buffer, offset, number of the record, lane, row
 
@@ -53,10 +53,26 @@ class Record(Protocol):
     ) -> int: ...
 
 
+class Reserve(Protocol):
+    def __call__(
+        self, site: int, row: int, ctx: SpanContext, start: int, key: int
+    ) -> tuple[Place, int]: ...
+
+
 class Writer:
     """One thread's way to record. Times are ns since the epoch; ids are 64-bit, never 0."""
 
-    __slots__ = ("_stack", "_take", "annotate", "begin", "end", "first_span", "record", "ring")
+    __slots__ = (
+        "_stack",
+        "_take",
+        "annotate",
+        "begin",
+        "end",
+        "first_span",
+        "record",
+        "reserve",
+        "ring",
+    )
 
     def __init__(self, folder: Path, number: int, capacity: int, lane_of: list[Lane]) -> None:
         self.ring = Ring(folder, number, capacity)
@@ -66,6 +82,7 @@ class Writer:
         self.begin: Begin = self._make_begin(lane_of)
         self.end: End = self._make_end()
         self.record: Record = self._make_record(lane_of)
+        self.reserve: Reserve = self._make_reserve()
         self.annotate: Callable[[bytes], None] = RareRing(folder, number).append
 
     def _make_begin(self, lane_of: list[Lane]) -> Begin:
@@ -130,10 +147,13 @@ class Writer:
         ) -> int:
             """A span that is already over; returns its id (`span` if given)."""
             lane = lane_of[site]
-            row = _row_below(stack, lane)
-            if row < 0:
-                row = lane.take_slot(start)
-                lane.release_slot(row, end)
+            if stack and stack[-1][3] is lane:
+                row = stack[-1][4] + 1
+            else:
+                row = _row_below(stack, lane)
+                if row < 0:
+                    row = lane.take_slot(start)
+                    lane.release_slot(row, end)
             buffer, offset, number = take()
             span = span or base + number
             hi, lo, parent, step, _ = ctx
@@ -145,15 +165,20 @@ class Writer:
 
         return record
 
-    def reserve(
-        self, site: int, row: int, ctx: SpanContext, start: int, key: int
-    ) -> tuple[mmap, int, int]:
-        """A begun record that any thread may end."""
-        place = buffer, offset, number = self._take()
-        hi, lo, parent, step, _ = ctx
-        span = self.first_span + number
-        BEGUN.pack_into(buffer, offset, site, row, step, key, hi, lo, span, parent, start, number)
-        return place
+    def _make_reserve(self) -> Reserve:
+        take, base, pack = self._take, self.first_span, BEGUN.pack_into
+
+        def reserve(
+            site: int, row: int, ctx: SpanContext, start: int, key: int
+        ) -> tuple[Place, int]:
+            """A begun record that any thread may end, and its span id."""
+            place = buffer, offset, number = take()
+            hi, lo, parent, step, _ = ctx
+            span = base + number
+            pack(buffer, offset, site, row, step, key, hi, lo, span, parent, start, number)
+            return place, span
+
+        return reserve
 
     def abandon(self) -> None:
         """The thread is gone; what it left open stays so, and the next thread starts afresh."""

@@ -1,0 +1,50 @@
+"""English and Chinese say the same things with the same values."""
+
+import string
+
+import pytest
+
+from vizdist.i18n import LANGUAGES, as_lang, catalogue, spans_of, t
+
+
+def values_in(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_every_text_is_in_both_languages() -> None:
+    assert catalogue("en").keys() == catalogue("zh").keys()
+
+
+@pytest.mark.parametrize("key", sorted(catalogue("en")))
+def test_both_languages_use_the_same_values(key: str) -> None:
+    english, chinese = (catalogue(lang)[key] for lang in LANGUAGES)
+    if not key.endswith(".one"):
+        assert values_in(english) == values_in(chinese)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_bold_marks_come_in_pairs_and_nothing_shouts(lang: str) -> None:
+    texts = catalogue(as_lang(lang))
+    assert not [key for key, text in texts.items() if text.count("**") % 2]
+    assert not [key for key, text in texts.items() if "!" in text or "！" in text or "~" in text]
+
+
+def test_chinese_has_chinese_punctuation() -> None:
+    """A Latin comma or colon after a Chinese letter is a slip."""
+    slips = {
+        key: text
+        for key, text in catalogue("zh").items()
+        for left, right in zip(text, text[1:], strict=False)
+        if "\u4e00" <= left <= "\u9fff" and right in ",:;?"
+    }
+    assert not slips
+
+
+def test_a_value_is_never_markup() -> None:
+    parts = spans_of("shell.header.step", "en", step="**<b>9</b>**")
+    assert parts == [("Step **<b>9</b>**", False)]
+
+
+def test_a_missing_text_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        t("shell.no.such.text", "en")

@@ -1,0 +1,211 @@
+"""The commands serve, report and demo."""
+
+import argparse
+import contextlib
+import difflib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from vizdist.store.problems import TraceError
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+DEFAULT_PORT = 8050
+GRACE_S = 10.0  #: what a demo run gets to end by itself after Ctrl-C
+
+#: What `demo` records: a run on parameter servers and the same model on one device.
+DEMO_RUNS = {
+    "digits-parameter-server": [
+        "digits-mlp", "--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2",
+        "--steps", "40",
+    ],
+    "digits-one-device": ["digits-mlp", "--strategy", "one_device", "--steps", "40"],
+}  # fmt: skip
+
+
+class RequestError(Exception):
+    """What was asked for cannot be: told in one line, exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a slip of the pen gets the nearest match."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(f"{message}{self._nearest(message)}\nSee {self.prog} --help")
+
+    def _nearest(self, message: str) -> str:
+        flags = message.partition("unrecognized arguments: ")[2]
+        wrong = flags or message.partition("choice: ")[2]
+        word = wrong.split()[0].strip("'").partition("=")[0] if wrong else ""
+        known = [name for name in self._names() if name.startswith("-") == bool(flags)]
+        match = difflib.get_close_matches(word, known, 1, 0.5)
+        return f"\nDid you mean {match[0]}?" if match else ""
+
+    def _names(self) -> Iterator[str]:
+        """Every flag and choice, those of subcommands too."""
+        for action in self._actions:
+            yield from action.option_strings
+            yield from map(str, action.choices or ())
+            if isinstance(action.choices, dict):
+                for parser in action.choices.values():
+                    yield from parser._names()
+
+
+def _parser() -> Parser:
+    parser = Parser("vizdist", description="See distributed training runs.", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser(
+        "serve", help="show traces in the browser", allow_abbrev=False, description=run_serve.__doc__
+    )
+    serve.add_argument(
+        "traces", nargs="*", type=Path, metavar="TRACE",
+        help="a trace folder or file, or a folder that holds some (default: this folder)",
+    )  # fmt: skip
+    _add_server_flags(serve)
+
+    report = commands.add_parser(
+        "report", help="print the summary of a trace", allow_abbrev=False,
+        description=run_report.__doc__,
+    )  # fmt: skip
+    report.add_argument("trace", type=Path, metavar="TRACE")
+    report.add_argument("--step", type=int, metavar="N", help="which step to split")
+    report.add_argument("--json", action="store_true", help="one JSON object instead of sentences")
+
+    demo = commands.add_parser(
+        "demo", help="record two small runs, then show them", allow_abbrev=False,
+        description=run_demo.__doc__,
+    )  # fmt: skip
+    _add_server_flags(demo)
+    return parser
+
+
+def _add_server_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback address")
+    parser.add_argument("--port", type=int, metavar="P", help=f"default {DEFAULT_PORT}; 0: any")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--url-prefix", default="/", metavar="/X", help="path a proxy puts before")
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    """Shows traces in the browser until Ctrl-C."""
+    from vizdist.store.library import Library  # noqa: PLC0415 (an argument error needs no store)
+
+    library = Library(options.traces or [Path.cwd()])
+    _serve(library, options)
+    return 0
+
+
+def _serve(library: object, options: argparse.Namespace) -> None:
+    import uvicorn  # noqa: PLC0415
+
+    from vizdist.app import create_app  # noqa: PLC0415
+
+    prefix = _prefix(options.url_prefix)
+    listener = _listen(options.host, options.port)
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}{prefix}"
+    app = create_app(library, url_prefix=prefix)
+    config = uvicorn.Config(
+        app, log_level="warning", lifespan="off", access_log=False, timeout_graceful_shutdown=2
+    )
+    print(f"vizdist on {url}", flush=True)
+    if not options.no_browser and _has_display():
+        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _prefix(text: str) -> str:
+    prefix = f"/{text.strip('/')}/".replace("//", "/")
+    if any(letter in prefix for letter in "?#%\\ \"'<>") or ".." in prefix:
+        raise RequestError(f"--url-prefix {text!r} is no path; it looks like /user/me/proxy/8050")
+    return prefix
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """The listening socket. Without --port the usual one, or a free one where that is taken."""
+    if host not in LOOPBACK:
+        raise RequestError(
+            f"--host {host}: the dashboard serves this machine only; allowed are "
+            f"{', '.join(LOOPBACK)}. From elsewhere use ssh -L {DEFAULT_PORT}:localhost:"
+            f"{DEFAULT_PORT} or a proxy with --url-prefix"
+        )
+    if port is not None and not 0 <= port <= 65535:
+        raise RequestError(f"--port {port} is outside 0 to 65535; 0 takes any free port")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    wanted = [DEFAULT_PORT, 0] if port is None else [port]
+    for candidate in wanted:
+        try:
+            return socket.create_server((host, candidate), family=family)
+        except OSError as error:
+            reason = error.strerror
+    raise RequestError(f"port {port} on {host}: {reason}. Choose another, or --port 0 for any")
+
+
+def _has_display() -> bool:
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Prints the summary of a trace: the same sentences and numbers as the Summary page."""
+    from vizdist.report import print_report  # noqa: PLC0415
+
+    print_report(options.trace, options.step, as_json=options.json, lang=options.lang)
+    return 0
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    """Records two small trainings on this machine with `tracer run`, then shows them."""
+    from vizdist.store.library import Library  # noqa: PLC0415
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "vizdist" / "demo"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for name, arguments in DEMO_RUNS.items():
+        out = folder / f"{name}.trace"
+        if not (out / "manifest.json").exists():
+            _record(arguments, out)
+    _serve(Library([folder]), options)
+    return 0
+
+
+def _record(arguments: list[str], out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    print(f"recording {out.stem}", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "tracer", "run", *arguments, "--out", str(out), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        raise
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+        process.kill()
+    if code != 0:
+        raise RequestError(f"tracer run for {out.stem} ended with exit code {code}; see above")
+
+
+COMMANDS = {"serve": run_serve, "report": run_report, "demo": run_demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        options = _parser().parse_args(arguments)
+        return COMMANDS[options.command](options)
+    except (RequestError, TraceError) as error:
+        print(f"vizdist: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130

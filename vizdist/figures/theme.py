@@ -1,0 +1,77 @@
+"""Plotly's share of the palette: one template a theme, the same tokens as assets/tokens.css."""
+
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+Theme = Literal["light", "dark"]
+
+TOKENS: dict[Theme, dict[str, str]] = {
+    "light": {
+        "bg": "#F5F4F0", "panel": "#FFFFFF", "sunk": "#ECEAE4", "line": "#DEDBD2",
+        "line2": "#8C897F", "ink": "#16191D", "ink2": "#454B53", "ink3": "#62686F",
+        "compute": "#0072B2", "send": "#E69F00", "recv": "#56B4E9", "update": "#009E73",
+        "error": "#D55E00", "mark": "#F0E442", "idle": "#C6C8CB", "compute-s": "#00527F",
+        "send-s": "#8A5F00", "recv-s": "#1B6FA3", "update-s": "#00664A", "error-s": "#9A3F00",
+        "idle-s": "#62686F", "outline": "#16191D",
+    },
+    "dark": {
+        "bg": "#111418", "panel": "#1A1E24", "sunk": "#0C0E11", "line": "#2C323A",
+        "line2": "#6B737D", "ink": "#F0F2F4", "ink2": "#BCC2C9", "ink3": "#949BA4",
+        "compute": "#2C86C6", "send": "#EDAE20", "recv": "#86CDF5", "update": "#1FB488",
+        "error": "#E4561E", "mark": "#FFF27A", "idle": "#5A626C", "compute-s": "#6CB8EA",
+        "send-s": "#F3C24F", "recv-s": "#B4E0FA", "update-s": "#4FD0AA", "error-s": "#FF9D5C",
+        "idle-s": "#949BA4", "outline": "#111418",
+    },
+}  # fmt: skip
+
+FONT = (
+    'Inter, system-ui, "Segoe UI", "Helvetica Neue", "Noto Sans CJK SC", "PingFang SC", '
+    '"Microsoft YaHei", sans-serif'
+)
+
+#: No mode bar: half of its buttons upload, the other half double what the page offers.
+CONFIG: dict[str, Any] = {
+    "displayModeBar": False,
+    "displaylogo": False,
+    "plotlyServerURL": "",
+    "modeBarButtonsToRemove": ["sendChartToCloud", "sendDataToCloud", "shareChart"],
+    "scrollZoom": False,
+    "doubleClick": False,
+    "responsive": True,
+}
+
+
+def as_theme(text: str | None) -> Theme:
+    return "dark" if text == "dark" else "light"
+
+
+def blank(theme: Theme, **layout: Any) -> go.Figure:
+    """An empty figure in the look of the page: panel ground, line grid, 12 px, no title."""
+    tokens = TOKENS[theme]
+    axis = {
+        "gridcolor": tokens["line"],
+        "linecolor": tokens["line"],
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "",
+        "tickfont": {"color": tokens["ink2"], "size": 12},
+    }
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 12, "color": tokens["ink"]},
+        margin={"l": 34, "r": 12, "t": 8, "b": 24},
+        showlegend=False,
+        dragmode=False,
+        hoverlabel={
+            "bgcolor": tokens["ink"],
+            "bordercolor": tokens["ink"],
+            "font": {"family": FONT, "size": 12, "color": tokens["bg"]},
+        },
+        xaxis={**axis, "showgrid": False},
+        yaxis=axis,
+    )
+    return figure.update_layout(**layout)

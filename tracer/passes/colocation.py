@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 
 from tracer.model.graph import Graph, Node
 from tracer.ops.kernel import OpDef
-
-HANDLES = ("VarHandleOp", "VariableV2", "Variable", "TemporaryVariable")
+from tracer.ops.variable import HANDLES
 
 
 class Colocation:

@@ -7,22 +7,35 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph, Node, Partition
-from tracer.model.step import RendezvousKey
-from tracer.passes.partition import partition_by_device, partition_by_worker
+from tracer.model.graph_json import GraphFile
+from tracer.ops.registry import lookup
+from tracer.passes.keys import RECVS, SENDS, key_of
+from tracer.passes.optimize import optimize
+from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
+from tracer.passes.place import check_requests, place
+from tracer.passes.prune import prune
 
 Row = dict[str, Any]
 
 
-def cut_by_device(placed: Graph, devices: Iterable[DeviceName]) -> list[Partition]:
-    """Both cuts in one, without a cluster that could tell its incarnations (each is 1)."""
-    incarnations = {str(device): 1 for device in devices}
-    return [
-        by_device
-        for by_worker in partition_by_worker(placed, incarnations)
-        for by_device in partition_by_device(by_worker.graph, incarnations)
+def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
+    """Prunes, places and cuts what the file asks to run, without running it.
+
+    Raises GraphError where the request or a device is wrong.
+    """
+    check_requests(given.graph, given.devices)
+    run, client = given.run, given.client_device
+    pruned = prune(given.graph, run.feeds, run.fetches, run.targets, client)
+    placed = optimize(place(pruned, given.devices, client, lookup), passes)
+    incarnations = dict.fromkeys(map(str, given.devices), 1)  # nothing runs, so nothing restarts
+    by_device = [
+        part
+        for task in partition_by_worker(placed, incarnations)
+        for part in partition_by_device(task.graph, incarnations)
     ]
+    check_partitions(placed, by_device)
+    return describe_partitions(given.graph, placed, by_device)
 
 
 def describe_partitions(full: Graph, placed: Graph, partitions: Sequence[Partition]) -> Row:
@@ -31,16 +44,13 @@ def describe_partitions(full: Graph, placed: Graph, partitions: Sequence[Partiti
     `full` is the client's graph, `placed` the pruned and placed one, `partitions` those by device.
     """
     ends = [
-        (part, node)
-        for part in partitions
-        for node in part.graph.nodes
-        if node.op in ("_Send", "_Recv")
+        (part, node) for part in partitions for node in part.graph.nodes if node.op in SENDS + RECVS
     ]
     present = {name for part in partitions for name in part.graph}
     return {
         "transfers": _transfers(ends),
-        "client_feeds": [_feed(part, node) for part, node in ends if _is_client(node, "_Recv")],
-        "client_fetches": [_fetch(node) for _, node in ends if _is_client(node, "_Send")],
+        "client_feeds": [_feed(part, node) for part, node in ends if _is_client(node, RECVS)],
+        "client_fetches": [_fetch(node) for _, node in ends if _is_client(node, SENDS)],
         "added_nodes": {
             part.place: [
                 {"name": n.name, "op": n.op} for n in part.graph.nodes if n.name not in full
@@ -63,31 +73,20 @@ def describe_partitions(full: Graph, placed: Graph, partitions: Sequence[Partiti
     }
 
 
-def key_of(node: Node) -> RendezvousKey:
-    """The key of a `_Send` or `_Recv` outside loops."""
-    attrs = node.attrs
-    return RendezvousKey(
-        attrs["send_device"],
-        attrs["send_device_incarnation"],
-        attrs["recv_device"],
-        attrs["tensor_name"],
-    )
-
-
-def _is_client(node: Node, op: str) -> bool:
-    return node.op == op and bool(node.attrs["client_terminated"])
+def _is_client(node: Node, ops: tuple[str, ...]) -> bool:
+    return node.op in ops and bool(node.attrs["client_terminated"])
 
 
 def _transfers(ends: Sequence[tuple[Partition, Node]]) -> list[Row]:
     receivers = {
         key_of(node): (part, node)
         for part, node in ends
-        if node.op == "_Recv" and not node.attrs["client_terminated"]
+        if node.op in RECVS and not node.attrs["client_terminated"]
     }
     rows = [
         _transfer(part, node, *receivers[key_of(node)])
         for part, node in ends
-        if node.op == "_Send" and not node.attrs["client_terminated"]
+        if node.op in SENDS and not node.attrs["client_terminated"]
     ]
     return sorted(
         rows, key=lambda row: tuple(row[k] for k in ("send_device", "recv_device", "source"))

@@ -19,6 +19,7 @@ from tracer.model.graph import (
     Partition,
     TensorSpec,
 )
+from tracer.passes.keys import SENDS, key_of
 
 _NOTHING = Literal("float32", (0,), b"")
 _NOTHING_SPECS = (TensorSpec("float32", (0,)),)
@@ -42,16 +43,16 @@ def check_partitions(graph: Graph, partitions: list[Partition]) -> None:
     homes = [name for part in partitions for name in part.graph if name in graph]
     if sorted(homes) != sorted(graph):
         raise GraphError("the partitions do not hold each node of the graph exactly once")
-    ends: dict[str, list[tuple[str, ...]]] = {"_Send": [], "_Recv": []}
-    for part in partitions:
-        for node in part.graph.nodes:
-            if node.op in ends and not node.attrs.get("client_terminated"):
-                named = ("send_device", "recv_device", "tensor_name")
-                ends[node.op].append(tuple(node.attrs[attr] for attr in named))
-    if sorted(ends["_Send"]) != sorted(ends["_Recv"]) or len(set(ends["_Send"])) < len(
-        ends["_Send"]
-    ):
-        raise GraphError("the keys of _Send and _Recv nodes do not pair one to one")
+    ends = [
+        (node.op in SENDS, key)
+        for part in partitions
+        for node in part.graph.nodes
+        if (key := key_of(node)) and not node.attrs["client_terminated"]
+    ]
+    sent = [key for is_send, key in ends if is_send]
+    received = [key for is_send, key in ends if not is_send]
+    if len(set(sent)) < len(sent) or sorted(sent) != sorted(received):
+        raise GraphError("the keys of Send and Recv nodes do not pair one to one")
 
 
 def _task_prefix(device: str) -> str:
@@ -130,9 +131,12 @@ class _Cut:
             "_dst": edge.dst,
             "edge_kind": "control" if edge.is_control else "data",
         }
-        send = self._added(edge.src, "_Send", source, attrs={**attrs, "T": dtype}, inputs=(output,))
+        host = "Host" if dtype == "string" else ""
+        send = self._added(
+            edge.src, f"_{host}Send", source, attrs={**attrs, "T": dtype}, inputs=(output,)
+        )
         recv = self._added(
-            edge.src, "_Recv", target, attrs={**attrs, "tensor_type": dtype}, specs=specs
+            edge.src, f"_{host}Recv", target, attrs={**attrs, "tensor_type": dtype}, specs=specs
         )
         sending.append(send)
         receiving.append(recv)

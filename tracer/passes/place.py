@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from tracer.model.cluster import DeviceName, DeviceSpec
 from tracer.model.graph import Graph, GraphError, Node
 from tracer.ops.kernel import OpDef
-from tracer.passes.colocation import HANDLES, Colocation
+from tracer.ops.variable import HANDLES
+from tracer.passes.colocation import Colocation
 
 METADATA = ("Shape", "Size", "Rank")
 _TYPE_ORDER = {"GPU": 0, "CPU": 1}  # a request that leaves the type open takes the faster one
@@ -44,9 +45,9 @@ def place(
         for node in group:
             fits = choose.spec(node).matches(device)
             placed[node.name] = str(device), _reason(node, group, request, colocation, fits=fits)
-        if request == _ANY and len(group) == 1:
+        if len(group) == 1:
             alone += group
-    _move_open_nodes(graph, alone, placed)
+    _move_to_neighbours(graph, alone, placed, choose)
     return Graph(
         node.with_(device=placed[node.name][0], reason=placed[node.name][1]) for node in graph.nodes
     )
@@ -130,13 +131,28 @@ def _reason(
     return "default" if request == _ANY and node is group[0] else "colocated"
 
 
-def _move_open_nodes(graph: Graph, alone: list[Node], placed: dict[str, tuple[str, str]]) -> None:
-    """TF's two heuristics, for nodes that stand alone and asked for nothing."""
+def _move_to_neighbours(
+    graph: Graph, alone: list[Node], placed: dict[str, tuple[str, str]], choose: _Chooser
+) -> None:
+    """TF's two heuristics, for ungrouped nodes whose request leaves the choice.
+
+    What only reads a shape goes with its input; a source, once all others have their place, goes with
+    its consumers if they share one.
+    """
+    sources: dict[str, Node] = {}
     for node in alone:
-        if node.op in METADATA and placed[node.inputs[0].node][1] != "default":
-            placed[node.name] = placed[node.inputs[0].node][0], "metadata"
-    sources = {node.name for node in alone if not node.inputs and node.op not in HANDLES}
+        if node.op in METADATA:
+            _move(node, placed[node.inputs[0].node][0], "metadata", placed, choose)
+        elif not node.inputs and node.op not in HANDLES:
+            sources[node.name] = node
     for name in reversed(graph.topological()) if sources else ():
         consumers = {placed[edge.dst][0] for edge in graph.out_edges(name)}
         if name in sources and len(consumers) == 1:
-            placed[name] = consumers.pop(), "generator"
+            _move(sources[name], consumers.pop(), "generator", placed, choose)
+
+
+def _move(
+    node: Node, device: str, reason: str, placed: dict[str, tuple[str, str]], choose: _Chooser
+) -> None:
+    if choose.spec(node).matches(DeviceName.parse(device)):
+        placed[node.name] = device, "requested" if node.requested_device else reason

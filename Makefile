@@ -32,8 +32,13 @@ test-all: lint  ## the full matrix, faults and every page: up to an hour
 	.ci/chromium $(BIN)/python
 	$(BIN)/pytest -m "not gpu"
 
-bench: $(VENV)/.test  ## ours and its peers, interleaved; prints JSON
+bench: $(VENV)/.test .venv-tensorflow/.ready  ## ours and its peers, interleaved; prints JSON
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+
+.venv-tensorflow/.ready:  # TensorFlow needs packages of its own: an environment of its own
+	$(PYTHON) -m venv .venv-tensorflow
+	.venv-tensorflow/bin/pip install --quiet --disable-pip-version-check tensorflow-cpu psutil
+	touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,80 @@
+"""Interleaved blocks: two programs take turns in one run, so that a noisy minute hits both alike.
+
+A peer is a process that reads `BLOCK SECONDS VARIANT` lines and answers each with one JSON object
+{"steps": n, "seconds": s, "cpu_seconds": c}. `ratios` runs them A B B A … and gives medians.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def serve_blocks(run: Callable[[str, float], Mapping[str, float]]) -> None:
+    """The peer's side: says `ready`, then runs a block a line until standard input ends."""
+    print("ready", flush=True)
+    for line in sys.stdin:
+        seconds, variant = line.split()
+        print(json.dumps(run(variant, float(seconds))), flush=True)
+
+
+class Peer:
+    """The driver's side of one peer process."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert self._process.stdout is not None
+        while (line := self._process.stdout.readline()) != "ready\n":
+            if not line:
+                raise RuntimeError(f"{name} ended before it was ready: {' '.join(command)}")
+
+    def block(self, variant: str, seconds: float) -> Mapping[str, float]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{seconds} {variant}\n")
+        self._process.stdin.flush()
+        answer: Mapping[str, float] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and quartiles, three figures."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"median": round(middle, 3), "p25": round(low, 3), "p75": round(high, 3)}
+
+
+def interleave(
+    ours: Peer, theirs: Peer, variants: tuple[str, str], rounds: int, seconds: float
+) -> dict[str, Any]:
+    """Blocks in the order A B B A …; rates in steps/s, and the ratio ours / theirs of each pair."""
+    pairs: list[tuple[Mapping[str, float], Mapping[str, float]]] = []
+    for number in range(rounds):
+        order = (ours, theirs) if number % 2 == 0 else (theirs, ours)
+        got = {
+            peer: peer.block(variants[0] if peer is ours else variants[1], seconds)
+            for peer in order
+        }
+        pairs.append((got[ours], got[theirs]))
+    rate = [[block["steps"] / block["seconds"] for block in side] for side in zip(*pairs)]
+    cost = [[1e6 * b["cpu_seconds"] / b["steps"] for b in side] for side in zip(*pairs)]
+    return {
+        "rounds": rounds,
+        f"{ours.name} steps_per_s": spread(rate[0]),
+        f"{theirs.name} steps_per_s": spread(rate[1]),
+        "ratio": spread([a / b for a, b in zip(*rate)]),
+        f"{ours.name} cpu_us_per_step": spread(cost[0]),
+        f"{theirs.name} cpu_us_per_step": spread(cost[1]),
+    }

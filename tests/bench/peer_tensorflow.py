@@ -1,0 +1,133 @@
+"""TensorFlow's side of bench_parameter_server: one ps, two workers, a client, `session.run` over gRPC.
+
+Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import numpy as np  # noqa: E402
+import psutil  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from blocks import serve_blocks  # noqa: E402
+
+v1 = tf.compat.v1
+SIZES, BATCH = (64, 32, 10), 64
+CONFIG = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+
+
+def serve(spec, job, index):
+    tf.distribute.Server(tf.train.ClusterSpec(spec), job_name=job, task_index=index, config=CONFIG)
+    print("up", flush=True)
+    sys.stdin.read()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start_servers(spec):
+    started = []
+    for job, addresses in spec.items():
+        for index in range(len(addresses)):
+            command = [sys.executable, __file__, "serve", json.dumps(spec), job, str(index)]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            process.stdout.readline()
+            started.append(process)
+    return started
+
+
+def training_step(spec, index):
+    """The MLP step of one worker: a callable that runs it, and its initializer."""
+    random = np.random.RandomState(0)
+    graph = tf.Graph()
+    setter = v1.train.replica_device_setter(
+        cluster=tf.train.ClusterSpec(spec), worker_device=f"/job:worker/task:{index}"
+    )
+    with graph.as_default(), v1.device(setter):
+        step = v1.train.get_or_create_global_step()
+        x = v1.placeholder(tf.float32, [BATCH, SIZES[0]])
+        y = v1.placeholder(tf.int32, [BATCH])
+        hidden = x
+        for layer, (rows, columns) in enumerate(zip(SIZES, SIZES[1:])):
+            first = (random.randn(rows, columns) * 0.1).astype("float32")
+            weights = v1.get_variable(f"w{layer}", initializer=first, use_resource=False)
+            bias = v1.get_variable(
+                f"b{layer}", initializer=np.zeros(columns, "float32"), use_resource=False
+            )
+            hidden = tf.nn.bias_add(tf.matmul(hidden, weights), bias)
+            hidden = tf.nn.relu(hidden) if layer == 0 else hidden
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=hidden)
+        loss = tf.reduce_mean(losses)
+        train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
+        init = v1.global_variables_initializer()
+    session = v1.Session(f"grpc://{spec['worker'][index]}", graph=graph, config=CONFIG)
+    if index == 0:
+        session.run(init)
+    run = session.make_callable([loss, train], feed_list=[x, y])
+    features = random.rand(BATCH, SIZES[0]).astype("float32")
+    labels = random.randint(0, SIZES[2], BATCH).astype("int32")
+    return lambda: run(features, labels)
+
+
+def cpu_seconds(servers):
+    times = [psutil.Process(p.pid).cpu_times() for p in servers] + [psutil.Process().cpu_times()]
+    return sum(t.user + t.system for t in times)
+
+
+def main():
+    spec = {
+        "ps": [f"127.0.0.1:{free_port()}"],
+        "worker": [f"127.0.0.1:{free_port()}" for _ in range(2)],
+    }
+    servers = start_servers(spec)
+    steps = [training_step(spec, index) for index in range(2)]
+
+    def block(variant, seconds):
+        """`1` or `2`: how many workers step at once."""
+        counts = [0, 0]
+        before, began = cpu_seconds(servers), time.perf_counter()
+
+        def drive(index):
+            while time.perf_counter() - began < seconds:
+                steps[index]()
+                counts[index] += 1
+
+        threads = [threading.Thread(target=drive, args=(i,)) for i in range(int(variant))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - began
+        return {
+            "steps": sum(counts),
+            "seconds": took,
+            "cpu_seconds": cpu_seconds(servers) - before,
+        }
+
+    for _ in range(50):
+        for step in steps:
+            step()
+    serve_blocks(block)
+    for server in servers:
+        server.kill()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        serve(json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    else:
+        main()

@@ -1,0 +1,63 @@
+"""A plan survives its way to the tasks; flags that cannot be served are refused with a hint."""
+
+import argparse
+
+import pytest
+
+from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
+from tracer.launch.plan import Plan
+from tracer.strategies.strategy import StrategyError
+from tracer.training import TracePolicy, TracePolicyError
+
+
+def asked(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workload")
+    add_run_flags(parser)
+    return parser.parse_args(arguments)
+
+
+def test_a_plan_reads_back_as_it_was_written() -> None:
+    plan = plan_from(
+        asked("digits-mlp", "--strategy", "parameter_server_v1", "--devices", "cpu:2", "--ps", "2")
+    )
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_a_module_needs_a_strategy_and_a_graph_refuses_one() -> None:
+    with pytest.raises(StrategyError, match="one_device"):
+        plan_from(asked("digits-mlp"))
+    with pytest.raises(BadRequest, match="names its devices itself"):
+        plan_from(asked("graph.json", "--strategy", "one_device"))
+
+
+def test_a_graph_runs_one_step_and_a_module_a_hundred() -> None:
+    assert plan_from(asked("graph.json")).steps == 1
+    assert plan_from(asked("digits-mlp", "--strategy", "one_device")).steps == 100
+
+
+def test_an_unknown_strategy_gets_the_nearest_name() -> None:
+    with pytest.raises(StrategyError, match="did you mean parameter_server_v1"):
+        plan_from(asked("digits-mlp", "--strategy", "parameter_server1"))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--steps", "0"), ("--seed", "-1"), ("--devices", "tpu:1")]
+)
+def test_a_value_out_of_range_is_refused(flag: str, value: str) -> None:
+    with pytest.raises(BadRequest, match=flag):
+        plan_from(asked("digits-mlp", "--strategy", "one_device", flag, value))
+
+
+@pytest.mark.parametrize(
+    ("policy", "sampled"),
+    [("all", [1, 2, 3, 4]), ("none", []), ("every:2", [1, 3]), ("2-3", [2, 3])],
+)
+def test_a_trace_policy_picks_steps(policy: str, sampled: list[int]) -> None:
+    assert [s for s in range(1, 5) if TracePolicy(policy).samples(s)] == sampled
+
+
+@pytest.mark.parametrize("text", ["", "every:0", "3", "every", "2-"])
+def test_a_trace_policy_that_cannot_be_read_says_what_can(text: str) -> None:
+    with pytest.raises(TracePolicyError, match="every:N"):
+        TracePolicy(text)

@@ -1,0 +1,76 @@
+"""Events of tasks → phase and root cause, in every order in which they may come."""
+
+from itertools import permutations
+
+import pytest
+
+from tracer.launch.child import Event
+from tracer.launch.watch import Phase, Watch
+from tracer.model.cluster import TaskName
+
+PS, W0, W1 = TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1)
+
+
+def running() -> Watch:
+    watch = Watch((PS, W0, W1), frozenset({W0, W1}))
+    for task in (PS, W0, W1):
+        watch.take(Event(task, "serving", {"address": f"127.0.0.1:{2222 + task.index}"}))
+    return watch
+
+
+def killed(task: TaskName, step: int) -> Event:
+    return Event(task, "exit", {"code": -9, "expected": False, "step": step})
+
+
+def lost_its_peer(task: TaskName) -> Event:
+    facts = {"code": "UNAVAILABLE", "message": "worker:1 is gone", "derived": False, "step": 7}
+    return Event(task, "failed", facts)
+
+
+def test_a_run_runs_when_the_last_task_serves() -> None:
+    watch = Watch((PS, W0), frozenset({W0}))
+    assert watch.take(Event(W0, "serving", {"address": "a"})) is Phase.STARTING
+    assert list(watch.missing) == [PS]
+    assert watch.take(Event(PS, "serving", {"address": "b"})) is Phase.RUNNING
+
+
+def test_a_run_is_finished_when_the_last_client_is_done() -> None:
+    watch = running()
+    assert watch.take(Event(W1, "done", {"loss": 1.0})) is Phase.RUNNING
+    assert watch.take(Event(W0, "done", {"loss": 1.0})) is Phase.FINISHED
+
+
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_a_kill_is_the_root_cause_whenever_it_is_heard_of(order: tuple[int, ...]) -> None:
+    watch = running()
+    echo = Event(PS, "failed", {"code": "ABORTED", "message": "aborted", "derived": True})
+    events = [killed(W1, step=7), lost_its_peer(W0), echo]
+    for place in order:
+        watch.take(events[place])
+    assert str(watch.root_cause) == "worker:1 in step 7: was killed by SIGKILL"
+    assert watch.cause_is_certain
+
+
+def test_an_error_of_its_own_comes_before_the_loss_of_a_peer() -> None:
+    watch = running()
+    watch.take(lost_its_peer(W0))
+    assert not watch.cause_is_certain
+    watch.take(Event(W1, "failed", {"code": "INVALID_ARGUMENT", "message": "bad shape"}))
+    assert watch.root_cause is not None
+    assert watch.root_cause.task == W1
+
+
+def test_an_expected_exit_is_no_failure() -> None:
+    watch = running()
+    for task in (W0, W1):
+        watch.take(Event(task, "done", {}))
+    watch.take(Event(PS, "exit", {"code": 0, "expected": True}))
+    assert watch.phase is Phase.FINISHED
+    assert watch.root_cause is None
+
+
+def test_a_task_that_dies_after_all_clients_are_done_still_fails_the_run() -> None:
+    watch = running()
+    for task in (W0, W1):
+        watch.take(Event(task, "done", {}))
+    assert watch.take(killed(PS, step=0)) is Phase.FAILED

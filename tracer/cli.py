@@ -1,0 +1,246 @@
+"""The tracer command: run, task, partition, cluster check, schema, list."""
+
+import argparse
+import difflib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tracer import __doc__ as about
+from tracer import __version__
+from tracer.launch.account import FolderTaken
+from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
+from tracer.launch.launcher import RunFailed
+from tracer.launch.progress_line import ProgressLine
+from tracer.launch.run import GraphRunFailed, run_graph_file, run_module
+from tracer.launch.task import run_task
+from tracer.model.cluster import ClusterError, TaskName, parse_cluster
+from tracer.model.graph import GraphError
+from tracer.model.graph_json import read_graph_file
+from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
+from tracer.passes.describe import describe_graph_file
+from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import StrategyError
+from tracer.training import TracePolicyError
+from tracer.workloads.registry import WORKLOADS, find_workload
+
+EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 130
+
+#: what a user can mend by changing the request: nothing was started
+REFUSALS = (
+    BadRequest,
+    ClusterError,
+    FolderTaken,
+    GraphError,
+    StrategyError,
+    TracePolicyError,
+    LookupError,
+    OSError,
+)
+
+EXAMPLES: Mapping[str, str] = {
+    "run": """examples:
+  tracer run digits-mlp --strategy parameter_server_v1 --ps 1 --workers 2 --steps 50 --out run.trace
+  tracer run digits-mlp --strategy one_device --steps 50 --json
+  tracer run graph.json --json        run a hand-written graph once
+""",
+    "task": """example:
+  tracer task --cluster cluster.json --job ps --index 0    one task of a cluster started by hand
+""",
+    "partition": """example:
+  tracer partition graph.json --json | python -m json.tool
+""",
+    "cluster": """example:
+  tracer cluster check cluster.json   the rules that a run applies, before any socket opens
+""",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with the nearest match beside what it did not know."""
+
+    def error(self, message: str) -> NoReturn:
+        known = [flag for action in self._actions for flag in action.option_strings]
+        unknown = [word for word in message.split() if word.startswith("--")]
+        for word in unknown:
+            if near := difflib.get_close_matches(word, known, 1):
+                message += f"; did you mean {near[0]}?"
+        self.exit(EXIT_REFUSED, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code: 0 done, 1 failed, 2 refused, 130 interrupted."""
+    parsed = _parse(arguments)
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        return command(parsed)
+    except REFUSALS as refusal:
+        text = refusal.args[0] if isinstance(refusal, KeyError) else refusal
+        print(f"tracer: {text}", file=sys.stderr)
+        return EXIT_REFUSED
+    except RunFailed as failed:
+        _explain(failed)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        print("tracer: interrupted; what was recorded is in the trace", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _explain(failed: RunFailed) -> None:
+    print(f"tracer: {failed}", file=sys.stderr)
+    if failed.log_tail:
+        print(f"the last lines of {failed.failure.task}:", file=sys.stderr)
+        for line in failed.log_tail:
+            print(f"  {line}", file=sys.stderr)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Unknown flags are reported by the sub-command that got them, which knows its own flags."""
+    parser = _parser()
+    parsed, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parsed.parser.error(f"unknown argument {' '.join(unknown)}")
+    return parsed
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="tracer", description=about)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, says: str, run: Callable[[argparse.Namespace], int]) -> Parser:
+        added: Parser = commands.add_parser(
+            name,
+            help=says,
+            description=says,
+            epilog=EXAMPLES.get(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.set_defaults(command=run, parser=added)
+        return added
+
+    run = command("run", "Run a workload or a graph file on real processes and record it.", _run)
+    run.add_argument("workload", help="a name from tracer list, or a GRAPH.json")
+    add_run_flags(run)
+    task = command("task", "Run one task of a cluster.", _task)
+    task.add_argument("--cluster", metavar="FILE", help="cluster description (default TF_CONFIG)")
+    task.add_argument("--job", required=True, metavar="J")
+    task.add_argument("--index", required=True, type=int, metavar="I")
+    task.add_argument("--secret-file", metavar="F", help="file with the cluster's secret")
+    partition = command("partition", "Place and cut a graph file without running it.", _partition)
+    partition.add_argument("graph", metavar="GRAPH.json")
+    partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    cluster = command("cluster", "Check a cluster description.", _cluster)
+    cluster.add_argument("action", choices=["check"])
+    cluster.add_argument("file", metavar="FILE")
+    schema = command("schema", "Print the span schema.", _schema)
+    schema.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    listing = command("list", "List workloads and strategies with their options.", _list)
+    listing.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    return parser
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    plan = plan_from(parsed)
+    progress = ProgressLine()
+    try:
+        if plan.graph_file:
+            printed = run_graph_file(plan, read_graph_file(Path(plan.graph_file)), progress)
+        else:
+            printed = run_module(plan, find_workload(plan.workload), progress)
+    except GraphRunFailed as failed:
+        progress.end()
+        return _failed_graph(failed, as_json=parsed.json)
+    finally:
+        progress.end()
+    if parsed.json:
+        print(json.dumps(printed))
+    else:
+        _say(printed)
+    return EXIT_DONE
+
+
+def _failed_graph(failed: GraphRunFailed, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"error": failed.to_json()}))
+    print(f"tracer: {failed}", file=sys.stderr)
+    return EXIT_FAILED
+
+
+def _say(printed: Mapping[str, Any]) -> None:
+    """The result of a run for people: a line a fact, then the next step."""
+    for name, value in printed.items():
+        if name == "spans":
+            print(f"{'spans':12} {value['recorded']} recorded, {value['written']} written")
+        elif value is not None and name != "trace":
+            print(f"{name:12} {value:.4g}" if isinstance(value, float) else f"{name:12} {value}")
+    print(f"{'trace':12} {printed['trace']}\nlook at it:  vizdist serve {printed['trace']}")
+
+
+def _task(parsed: argparse.Namespace) -> int:
+    return run_task(
+        TaskName(parsed.job, parsed.index), parsed.cluster, parsed.secret_file, find_workload
+    )
+
+
+def _partition(parsed: argparse.Namespace) -> int:
+    described = describe_graph_file(read_graph_file(Path(parsed.graph)))
+    if parsed.json:
+        print(json.dumps(described))
+        return EXIT_DONE
+    for placement in described["placements"]:
+        print(f"{placement['node']:40} {placement['device']}  ({placement['reason']})")
+    for transfer in described["transfers"]:
+        print(f"{transfer['source']:40} {transfer['send_device']} → {transfer['recv_device']}")
+    return EXIT_DONE
+
+
+def _cluster(parsed: argparse.Namespace) -> int:
+    config = parse_cluster(Path(parsed.file).read_text(encoding="utf-8"))
+    for task in config.cluster.tasks():
+        me = "  ← this task" if task == config.task else ""
+        print(f"{task!s:16} {config.cluster.address(task)}{me}")
+    return EXIT_DONE
+
+
+def _schema(parsed: argparse.Namespace) -> int:
+    if parsed.json:
+        kinds = {
+            kind.name: {
+                "says": kind.says,
+                "relation": kind.relation,
+                "lane": kind.lane,
+                "attributes": dict(kind.attributes),
+            }
+            for kind in SPAN_KINDS.values()
+        }
+        print(json.dumps({"version": SCHEMA_VERSION, "kinds": kinds}))
+        return EXIT_DONE
+    print(f"schema {SCHEMA_VERSION}")
+    for kind in SPAN_KINDS.values():
+        print(f"{kind.name:18} {kind.says}")
+    return EXIT_DONE
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    strategies = {
+        s.name: {
+            "says": s.says,
+            "options": {
+                name: {"default": o.default, "allowed": list(o.allowed), "says": o.says}
+                for name, o in s.options.items()
+            },
+        }
+        for s in STRATEGIES.values()
+    }
+    workloads = {w.name: {"says": w.says} for w in WORKLOADS.values()}
+    if parsed.json:
+        print(json.dumps({"workloads": workloads, "strategies": strategies}))
+        return EXIT_DONE
+    for title, rows in (("workloads", workloads), ("strategies", strategies)):
+        print(title)
+        for name, row in rows.items():
+            print(f"  {name:22} {row['says']}")
+    return EXIT_DONE

@@ -1,0 +1,1 @@
+"""Starts the processes of a run, watches them, and tells one root cause when one fails."""

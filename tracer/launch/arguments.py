@@ -1,0 +1,120 @@
+"""The flags of `tracer run`, as a table, and the plan that they make."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tracer.launch.plan import Limits, Plan, default_out, new_run_id
+from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
+from tracer.strategies.strategy import StrategyError, Topology
+from tracer.training import TracePolicy
+
+LIMITS = Limits()
+
+#: flag → argparse settings, in the order of `--help`
+RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
+    "--strategy": {"metavar": "S", "help": f"how to spread a module: {', '.join(STRATEGIES)}"},
+    "--workers": {"type": int, "metavar": "N", "help": "worker tasks (default: the strategy's)"},
+    "--ps": {"type": int, "metavar": "N", "help": "parameter server tasks"},
+    "--devices": {
+        "metavar": "D",
+        "default": "auto",
+        "help": "devices of each worker: auto or cpu:N (N logical CPUs)",
+    },
+    "--steps": {
+        "type": int,
+        "metavar": "N",
+        "help": "steps each client runs (module 100, graph 1)",
+    },
+    "--seed": {
+        "type": int,
+        "default": 0,
+        "metavar": "N",
+        "help": "of initial values and data order",
+    },
+    "--trace": {
+        "default": "all",
+        "metavar": "P",
+        "help": "steps to record: all, none, every:N or A-B (default all)",
+    },
+    "--option": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "help": "an option that the strategy or workload declares (see tracer list)",
+    },
+    "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
+    "--step-timeout": {
+        "type": float,
+        "default": LIMITS.step_s,
+        "metavar": "S",
+        "help": f"seconds that a step may take (default {LIMITS.step_s:g})",
+    },
+    "--connect-timeout": {
+        "type": float,
+        "default": LIMITS.connect_s,
+        "metavar": "S",
+        "help": f"seconds to wait for every task (default {LIMITS.connect_s:g})",
+    },
+    "--allow-proxy": {"action": "store_true", "help": "let http_proxy carry cluster traffic"},
+    "--out": {
+        "metavar": "DIR",
+        "help": "trace folder (default ./<workload>-<strategy>-<time>.trace)",
+    },
+    "--json": {"action": "store_true", "help": "one JSON object on stdout when done"},
+}
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    for flag, settings in RUN_FLAGS.items():
+        parser.add_argument(flag, **settings)
+
+
+class BadRequest(ValueError):
+    """A flag with a value that cannot be served; the text says what is allowed."""
+
+
+def plan_from(parsed: argparse.Namespace) -> Plan:
+    """The plan that the flags ask for. Raises BadRequest, StrategyError or LookupError."""
+    is_graph = parsed.workload.endswith(".json")
+    if is_graph and parsed.strategy:
+        raise BadRequest("--strategy is for modules; a graph file names its devices itself")
+    if not is_graph and not parsed.strategy:
+        raise StrategyError(
+            f"{parsed.workload} is a module: say --strategy, one of {', '.join(STRATEGIES)}"
+        )
+    strategy = "" if is_graph else find_strategy(parsed.strategy).name
+    title = Path(parsed.workload).stem if is_graph else parsed.workload
+    return Plan(
+        run_id=new_run_id(),
+        out=parsed.out or default_out(title, strategy),
+        workload="" if is_graph else parsed.workload,
+        graph_file=parsed.workload if is_graph else "",
+        strategy=strategy,
+        options=parse_options(strategy, parsed.option),
+        topology=Topology(parsed.workers, parsed.ps, devices_from(parsed.devices)),
+        steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
+        seed=_at_least("--seed", parsed.seed, 0, default=0),
+        trace=TracePolicy(parsed.trace),
+        limits=Limits(connect_s=parsed.connect_timeout, step_s=parsed.step_timeout),
+        in_process=parsed.in_process,
+        allow_proxy=parsed.allow_proxy,
+    )
+
+
+def devices_from(text: str) -> tuple[str, ...] | None:
+    """`auto` → None (the strategy decides), `cpu:2` → two logical CPUs."""
+    if text == "auto":
+        return None
+    kind, colon, number = text.partition(":")
+    if kind == "cpu" and colon and number.isdigit() and int(number) > 0:
+        return tuple(f"cpu:{i}" for i in range(int(number)))
+    raise BadRequest(f"--devices {text}: write auto or cpu:N with N ≥ 1, for example cpu:2")
+
+
+def _at_least(flag: str, value: int | None, least: int, *, default: int) -> int:
+    number = default if value is None else value
+    if number < least:
+        raise BadRequest(f"{flag} {number}: must be {least} or more")
+    return number

@@ -1,0 +1,103 @@
+"""A task process as its launcher sees it."""
+
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracer.model.cluster import TaskName
+
+TAIL_LINES = 20  #: of a failed task's log, shown with the error
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that a task said (`serving`, `done`, `failed` …), or that it is gone (`exit`)."""
+
+    task: TaskName
+    name: str
+    facts: Mapping[str, Any]
+
+
+class Child:
+    """Starts `tracer task`, turns its lines into events, ends it."""
+
+    def __init__(
+        self,
+        task: TaskName,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        events: "queue.SimpleQueue[Event]",
+    ) -> None:
+        self.task = task
+        self.log = log
+        self._events = events
+        self._stopping = False
+        with log.open("wb") as log_file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tracer", "task", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log_file,
+                env=dict(environment),
+                start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends us in order
+            )
+        self._reader = threading.Thread(target=self._read, name=f"child {task}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def command(self, command: str, **facts: Any) -> None:
+        """Sends a command; a task that is gone shows as its `exit` event, not here."""
+        assert self.process.stdin is not None
+        self._stopping |= command == "stop"
+        try:
+            self.process.stdin.write(json.dumps({"command": command, **facts}).encode() + b"\n")
+            self.process.stdin.flush()
+        except (BrokenPipeError, OSError):
+            return
+
+    def end(self, timeout_s: float) -> None:
+        """Waits for the process, then kills it; returns when it is gone."""
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join(timeout_s)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def tail(self) -> list[str]:
+        """The last lines of the task's log."""
+        with self.log.open(encoding="utf-8", errors="replace") as lines:
+            return [line.rstrip("\n") for line in deque(lines, TAIL_LINES)]
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            try:
+                facts = json.loads(line)
+            except ValueError:
+                continue
+            self._events.put(Event(self.task, facts.pop("event"), facts))
+        code = self.process.wait()
+        self._events.put(Event(self.task, "exit", {"code": code, "expected": self._stopping}))
+
+
+def how_it_ended(code: int) -> str:
+    """`was killed by SIGKILL` or `ended with exit code 1`."""
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

@@ -1,0 +1,60 @@
+"""The line between launcher and task: JSON lines, events up, commands down.
+
+Events go up on the task's standard output, commands come down its standard input; what the task prints
+goes to its log. The end of standard input means that the launcher is gone, and the task ends too.
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+
+class Control:
+    """A task's side of the line."""
+
+    def __init__(self) -> None:
+        """Takes over standard output: from here on `print` writes to standard error, the log."""
+        self._events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+        os.dup2(2, 1)
+        self._lock = threading.Lock()
+        self._commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Sends an event; a launcher that is gone is no error here, its silence ends us below."""
+        line = json.dumps({"event": event, **facts})
+        with self._lock:
+            try:
+                self._events.write(line + "\n")
+            except (BrokenPipeError, ValueError):
+                return
+
+    def wait(self, command: str, timeout_s: float) -> Mapping[str, Any]:
+        """The next command, which must be this one or `stop`.
+
+        Raises TimeoutError, or Stopped when the launcher says stop or is gone.
+        """
+        try:
+            got = self._commands.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TimeoutError(f"no {command!r} from the launcher within {timeout_s:g} s") from None
+        if got["command"] == "stop":
+            raise Stopped
+        return got
+
+    def wait_for_stop(self) -> None:
+        while self._commands.get()["command"] != "stop":
+            pass
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            self._commands.put(json.loads(line))
+        self._commands.put({"command": "stop"})
+
+
+class Stopped(Exception):
+    """The launcher told this task to stop."""

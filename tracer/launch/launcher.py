@@ -1,0 +1,184 @@
+"""One run, from its first process to its last: start, introduce, watch, stop, account.
+
+The launcher is the client's side of a run; it owns no device. Every task is a direct child process, so
+that a death is seen at once (`exit` event) and nothing outlives the run.
+"""
+
+import queue
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracer.launch.account import Account
+from tracer.launch.child import Child, Event
+from tracer.launch.environment import task_environment
+from tracer.launch.plan import Plan
+from tracer.launch.progress import last_step
+from tracer.launch.watch import Failure, Phase, Watch
+from tracer.model.cluster import ClusterSpec, TaskName
+
+POLL_S = 0.1  #: how often the progress line changes
+
+
+class RunFailed(Exception):
+    """A run that failed, with its one root cause."""
+
+    def __init__(self, failure: Failure, log_tail: list[str]) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.log_tail = log_tail
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to: what each client reported, and the counts of spans."""
+
+    results: Mapping[TaskName, Mapping[str, Any]]
+    recorded: int
+    written: int
+    trace: str
+
+
+#: (what is going on, share done 0…1 or None)
+Report = Callable[[str, float | None], None]
+
+
+class Launcher:
+    """Runs a plan on a cluster. `clients` are the tasks that drive steps themselves."""
+
+    def __init__(
+        self, plan: Plan, cluster: ClusterSpec, clients: frozenset[TaskName], report: Report
+    ) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._tasks = tuple(cluster.tasks())
+        self._watch = Watch(self._tasks, clients)
+        self._report = report
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._children: dict[TaskName, Child] = {}
+        self._secret = secrets.token_hex(16)
+
+    def run(
+        self, drive: "Callable[[ClusterSpec, str, Path], Mapping[str, Any]] | None" = None
+    ) -> Outcome:
+        """Runs to the end. `drive(cluster, secret, scratch)` is the client where no task is one.
+
+        Raises RunFailed with the root cause, KeyboardInterrupt on Ctrl-C; either way every process
+        has ended, and the trace holds what was recorded.
+        """
+        with self._scratch() as scratch, Account(self._plan, self._cluster, scratch) as account:
+            try:
+                self._start(scratch, account)
+                cluster = self._introduce(scratch, account)
+                if drive is not None:
+                    self._watch.results[self._tasks[0]] = drive(cluster, self._secret, scratch)
+                else:
+                    self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
+            except RunFailed as failed:
+                account.fail(failed.failure)
+                raise
+            finally:
+                self._stop()
+                account.ended(
+                    {task: child.process.returncode for task, child in self._children.items()}
+                )
+        return Outcome(self._watch.results, account.recorded, account.written, self._plan.out)
+
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        scratch = Path(tempfile.mkdtemp(prefix="vizdist-"))
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _start(self, scratch: Path, account: Account) -> None:
+        environment = task_environment(self._plan, str(scratch), self._secret, len(self._tasks))
+        for task in self._tasks:
+            arguments = ["--job", task.job, "--index", str(task.index)]
+            child = Child(task, arguments, environment, account.log_path(task), self._events)
+            self._children[task] = child
+            account.started(task, child.pid)
+
+    def _introduce(self, scratch: Path, account: Account) -> ClusterSpec:
+        """Waits for every task's address, then tells all of them the whole cluster."""
+        deadline = time.monotonic() + self._plan.limits.connect_s
+        self._run_to(Phase.RUNNING, self._arrivals, scratch, deadline)
+        cluster = self._cluster
+        for task, facts in self._watch.addresses.items():
+            cluster = cluster.with_address(task, facts["address"])
+            account.serving(task, facts["address"], facts["devices"])
+        for child in self._children.values():
+            child.command("cluster", cluster=cluster.to_json())
+        return cluster
+
+    def _run_to(
+        self, goal: Phase, progress: Callable[[], None], scratch: Path, deadline: float | None
+    ) -> None:
+        """Takes events until the goal; raises RunFailed when a task failed or time ran out."""
+        while self._watch.phase is not goal:
+            try:
+                event = self._events.get(timeout=POLL_S)
+            except queue.Empty:
+                progress()
+                if deadline is not None and time.monotonic() > deadline:
+                    raise RunFailed(self._never_came(), []) from None
+                continue
+            if self._take(event, scratch) is Phase.FAILED:
+                raise self._failed(scratch)
+
+    def _take(self, event: Event, scratch: Path) -> Phase:
+        if event.name == "exit":
+            facts = {**event.facts, "step": last_step(scratch, event.task)}
+            event = Event(event.task, event.name, facts)
+        return self._watch.take(event)
+
+    def _failed(self, scratch: Path) -> RunFailed:
+        """Lets the cause behind a first error arrive, then names it."""
+        deadline = time.monotonic() + self._plan.limits.settle_s
+        while not self._watch.cause_is_certain and (left := deadline - time.monotonic()) > 0:
+            try:
+                self._take(self._events.get(timeout=left), scratch)
+            except queue.Empty:
+                break
+        root = self._watch.root_cause
+        assert root is not None
+        return RunFailed(root, self._children[root.task].tail())
+
+    def _never_came(self) -> Failure:
+        missing = list(self._watch.missing)
+        waited = f"{self._plan.limits.connect_s:g} s"
+        return Failure(
+            missing[0],
+            f"did not come up within {waited} (--connect-timeout); "
+            f"missing: {', '.join(map(str, missing))}; see its log in the trace folder",
+        )
+
+    def _arrivals(self) -> None:
+        missing = ", ".join(map(str, self._watch.missing))
+        self._report(f"waiting for {missing}", None)
+
+    def _progress(self, scratch: Path) -> Callable[[], None]:
+        clients = sorted(self._watch.clients)
+
+        def show() -> None:
+            steps = {task: last_step(scratch, task) for task in clients}
+            slowest = min(steps.values(), default=0)
+            share = slowest / self._plan.steps if self._plan.steps else 1.0
+            self._report(f"step {slowest} of {self._plan.steps}", share)
+
+        return show
+
+    def _stop(self) -> None:
+        """Tells every task to stop, all before waiting for one; kills what stays."""
+        for child in self._children.values():
+            child.command("stop")
+        deadline = time.monotonic() + self._plan.limits.shutdown_s
+        for child in self._children.values():
+            child.end(max(0.0, deadline - time.monotonic()))

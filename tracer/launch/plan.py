@@ -1,0 +1,86 @@
+"""What a run is: the request of `tracer run`, checked, and the form in which its tasks get it."""
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from tracer.strategies.strategy import Topology
+from tracer.training import TracePolicy
+
+PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
+SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"  # noqa: S105 (its name, not its value)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every bound of a run in one table; `_s` are seconds."""
+
+    connect_s: float = 60.0  #: until every task of the cluster answered
+    step_s: float = 60.0  #: one step
+    shutdown_s: float = 5.0  #: from "stop" to SIGKILL
+    settle_s: float = 1.0  #: after a first error, for its cause to become known
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. `workload` is a name of `tracer list`; empty when a graph file is run."""
+
+    run_id: str
+    out: str
+    workload: str = ""
+    graph_file: str = ""
+    strategy: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    topology: Topology = field(default_factory=Topology)
+    steps: int = 100
+    seed: int = 0
+    trace: TracePolicy = field(default_factory=TracePolicy)
+    limits: Limits = field(default_factory=Limits)
+    in_process: bool = False
+    allow_proxy: bool = False
+    executor: str = "generated"
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.out)
+
+    @property
+    def title(self) -> str:
+        return self.workload or Path(self.graph_file).stem
+
+    def with_(self, **changes: object) -> "Plan":
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        raw = json.loads(text)
+        topology = dict(raw.pop("topology"))
+        if topology["devices"] is not None:
+            topology["devices"] = tuple(topology["devices"])
+        return cls(
+            topology=Topology(**topology),
+            trace=TracePolicy(**raw.pop("trace")),
+            limits=Limits(**raw.pop("limits")),
+            **raw,
+        )
+
+
+def new_run_id() -> str:
+    """Sortable by time, unique by chance: `20260131-142530-9f3a1c`."""
+    return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+
+
+def default_out(title: str, strategy: str) -> str:
+    """`./<workload>-<strategy>-<time>.trace`, with a number behind it if that exists."""
+    stem = "-".join(part for part in (title, strategy, time.strftime("%Y%m%d-%H%M%S")) if part)
+    path, number = Path(f"{stem}.trace"), 2
+    while path.exists():
+        path, number = Path(f"{stem}-{number}.trace"), number + 1
+    return str(path)

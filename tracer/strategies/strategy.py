@@ -1,0 +1,100 @@
+"""What every strategy answers: which tasks there are, who is a client, where each node goes.
+
+A strategy is a graph *rewriter*, not a runtime: it gives requested devices to the nodes of a captured
+step (TF: the scope, `replica_device_setter`, `merge_call` …) and says who drives the steps. The runtime
+below it never knows which strategy made a graph. One strategy, one file; add it to `STRATEGIES`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+
+
+class StrategyError(ValueError):
+    """A request that the strategy cannot serve; the text says what it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """How many tasks and devices a user asked for. None: not said, the strategy's default holds."""
+
+    workers: int | None = None
+    ps: int | None = None
+    devices: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOption:
+    """One `--option NAME=VALUE` that a strategy declares."""
+
+    default: str
+    allowed: tuple[str, ...]
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What one task of the run does.
+
+    `is_client`: it drives steps in its own client loop. `is_chief`: it also makes the variables'
+    first values and evaluates at the end. `replica` counts clients, for sharding the data.
+    """
+
+    is_client: bool
+    is_chief: bool = False
+    replica: int = 0
+    num_replicas: int = 1
+
+
+class Strategy(Protocol):
+    name: str
+    says: str
+    options: Mapping[str, StrategyOption]
+    is_local: bool  #: one task without a cluster (`/job:localhost`, TF's DirectSession)
+
+    def cluster(self, topology: Topology) -> ClusterSpec:
+        """The tasks of a run. Raises StrategyError if the topology cannot be served."""
+        ...
+
+    def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
+        """The devices of a task, as `cpu:0`, `cpu:1` …"""
+        ...
+
+    def role(self, task: TaskName, cluster: ClusterSpec) -> Role: ...
+
+    def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
+        """The captured graph with requested devices, as the client in `task` builds it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenStrategy:
+    """A strategy with the options a run was started with."""
+
+    strategy: Strategy
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def count(asked: int | None, default: int, *, what: str, at_least: int, strategy: str) -> int:
+    """`asked` or the default; raises StrategyError below `at_least`."""
+    number = default if asked is None else asked
+    if number < at_least:
+        raise StrategyError(
+            f"{strategy} needs at least {at_least} {what}, not {number}; "
+            f"leave the flag out for {default}"
+        )
+    return number
+
+
+def refuse(asked: int | None, *, flag: str, strategy: str, why: str) -> None:
+    """Raises StrategyError if the user asked for tasks that the strategy has no use for."""
+    if asked:
+        raise StrategyError(f"{flag} {asked}: {strategy} {why}; leave {flag} out")
+
+
+def local_devices(topology: Topology, default: int = 1) -> tuple[str, ...]:
+    """CPU devices of a task: what `--devices` says, else `default` logical CPUs."""
+    return topology.devices or tuple(f"cpu:{i}" for i in range(default))

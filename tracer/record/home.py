@@ -83,4 +83,8 @@ class Home:
 
     def close(self, recorded: int) -> None:
         write_atomic(self.folder / CLOSED_FILE, json.dumps({"recorded": recorded}))
+        self.leave()
+
+    def leave(self) -> None:
+        """Gives up this process's hold on the lock."""
         os.close(self.lock)

@@ -14,18 +14,33 @@ if TYPE_CHECKING:
     from tracer.record.recorder import Recorder
 
 
+def error_text(error: BaseException | str) -> str:
+    return error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+
+
 class OpenSpan:
     """A span that may end on any thread and in any order: a waiting recv, a call, an async kernel.
 
     It fills a slot of its lane until it is closed.
     """
 
-    __slots__ = ("_context", "_key", "_lane", "_place", "_recorder", "_row", "span", "start")
+    __slots__ = (
+        "_context",
+        "_flags",
+        "_key",
+        "_lane",
+        "_place",
+        "_recorder",
+        "_row",
+        "span",
+        "start",
+    )
 
     def __init__(self, recorder: "Recorder", site: int, ctx: SpanContext, key: int) -> None:
         self.start = start = recorder.now()
         self._recorder = recorder
         self._key = key
+        self._flags = 0
         self._context = ctx
         self._lane: Lane = recorder.lane_of[site]
         self._row = row = self._lane.take_slot(start)
@@ -54,13 +69,18 @@ class OpenSpan:
         buffer, offset, number = place
         ENDED.pack_into(
             buffer, offset + HALF, self.start, end, ready, num_bytes, link, extra,
-            self._key, flags, number,
+            self._key, flags | self._flags, number,
         )  # fmt: skip
         self._lane.release_slot(self._row, end)
 
     def set(self, name: str, value: object) -> None:
         """Sets an attribute; before `close`."""
         self._recorder.annotate(self.span, {name: value})
+
+    def fail(self, error: BaseException | str) -> None:
+        """Marks the span as failed, for this reason; before `close`."""
+        self._flags |= Flag.ERROR
+        self._recorder.annotate(self.span, {}, error=error_text(error))
 
 
 class NoSpan(OpenSpan):
@@ -89,6 +109,9 @@ class NoSpan(OpenSpan):
         pass
 
     def set(self, name: str, value: object) -> None:
+        pass
+
+    def fail(self, error: BaseException | str) -> None:
         pass
 
 
@@ -137,9 +160,8 @@ class RareSpan:
     def fail(self, error: BaseException | str) -> None:
         """Marks the span as failed, for this reason."""
         self._flags |= Flag.ERROR
-        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         if self.context.sampled:
-            self._recorder.annotate(self.span, {}, error=reason)
+            self._recorder.annotate(self.span, {}, error=error_text(error))
 
     def _tell(self) -> None:
         if self._told:

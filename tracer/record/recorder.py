@@ -168,6 +168,8 @@ class Recorder:
     def after_fork(self) -> None:
         """In a forked child: the rings belong to the parent, so go on in a folder of our own."""
         self.new_span = _span_ids()
+        self._home.leave()
+        self._sites.close()
         self._home = Home.make(self._scratch, self.task)
         self._sites.open(self._home.folder / SITES_FILE)
         self._settle()

@@ -28,11 +28,10 @@ WHOLE = struct.Struct("<IIIIQQQQqQqqqqQqIIQ")
 RECORD_BYTES = WHOLE.size
 HALF = BEGUN.size
 
-HEADER = struct.Struct("<8sIIQ")  #: magic, record bytes, capacity, number before the first record
 MAGIC = b"vzring01"
-FIRST_OFFSET = 16
-FIRST = struct.Struct("<Q")
-DRAINED_OFFSET = 24  #: number of the last record that the collector took, once it took all
+NUMBER = struct.Struct("<Q")
+FIRST_OFFSET = 8  #: of the number before the file's first record; written by the thread
+DRAINED_OFFSET = 16  #: of the file's last record number, once the collector took all; written by it
 CAPACITY = 8191  #: records a file holds; with its header a whole MiB
 
 Place = tuple[mmap.mmap, int, int]  #: buffer, offset, number of the record
@@ -53,12 +52,12 @@ class _File:
     def begin(self, first: int) -> None:
         """Makes the file hold records `first + 1` onwards."""
         self.first = first
-        FIRST.pack_into(self.buffer, FIRST_OFFSET, first)
-        HEADER.pack_into(self.buffer, 0, MAGIC, RECORD_BYTES, self.capacity, first)
+        NUMBER.pack_into(self.buffer, FIRST_OFFSET, first)
+        self.buffer[: len(MAGIC)] = MAGIC
 
     @property
     def is_drained(self) -> bool:
-        drained: int = FIRST.unpack_from(self.buffer, DRAINED_OFFSET)[0]
+        drained: int = NUMBER.unpack_from(self.buffer, DRAINED_OFFSET)[0]
         return drained == self.first + self.capacity
 
     def places(self) -> Iterator[Place]:

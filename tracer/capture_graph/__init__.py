@@ -1,1 +1,1 @@
-"""A torch module, its loss and its optimizer become one graph."""
+"""A torch module, its loss and its optimizer → a graph of one training step."""

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from tracer.model.graph import Node, TensorSpec
+from tracer.model.graph import Literal, Node, TensorSpec
 from tracer.ops.dtypes import literal_to_tensor, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, direct
 from tracer.ops.math import axes_of
@@ -21,7 +21,11 @@ _ENUM_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def _bind_const(node: Node, context: OpContext) -> Kernel:
-    value = literal_to_tensor(node.attrs["value"]).to(context.torch_device)
+    """Strings stay the literal they are: torch has no tensors of them, and they never leave the host."""
+    literal = node.attrs["value"]
+    if literal.dtype == "string":
+        return lambda: literal
+    value = literal_to_tensor(literal).to(context.torch_device)
     return lambda: value
 
 
@@ -50,9 +54,9 @@ def _declared(node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
     return (spec,) if spec else ()
 
 
-def _identity(x: Any) -> Tensor:
-    """The tensor itself; of a ref variable, its value now."""
-    return x if isinstance(x, Tensor) else read(x)
+def _identity(x: Any) -> Any:
+    """What came in; of a ref variable, its value now."""
+    return x if isinstance(x, Tensor | Literal) else read(x)
 
 
 def _stop(x: Tensor) -> Tensor:

@@ -45,7 +45,10 @@ def _known() -> str:
     return ", ".join(TORCH_DTYPES)
 
 
-def spec_of(tensor: torch.Tensor) -> TensorSpec:
+def spec_of(tensor: torch.Tensor | Literal) -> TensorSpec:
+    """Of a tensor, or of a string tensor (which is its literal)."""
+    if isinstance(tensor, Literal):
+        return TensorSpec(tensor.dtype, tensor.shape)
     return TensorSpec(dtype_name(tensor.dtype), tuple(tensor.shape))
 
 

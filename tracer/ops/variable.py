@@ -16,6 +16,8 @@ from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, Variable, direc
 
 Tensor = torch.Tensor
 
+HANDLES = ("VarHandleOp", "VariableV2")  #: ops whose output is a Variable
+
 
 def read(variable: Variable) -> Tensor:
     """The value now. Raises OpError FAILED_PRECONDITION if nothing was ever assigned."""

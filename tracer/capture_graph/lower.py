@@ -1,0 +1,147 @@
+"""Traced ops → nodes: `aten.*` nodes named by layer, their constants in attributes."""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from tracer.capture_graph.origins import Origin, origin_of
+from tracer.capture_graph.updates import plain
+from tracer.model.graph import Input, Node, TensorSpec
+from tracer.ops.aten import template_of
+from tracer.ops.dtypes import spec_of, tensor_to_literal
+
+FOLDED = {"t", "view", "transpose", "permute", "expand", "unsqueeze", "squeeze", "_unsafe_view"}
+
+
+class CaptureError(ValueError):
+    """A module whose step cannot be a graph; the text names the op and the reason."""
+
+
+class Names:
+    """Gives every node a name of its own: `fc1/addmm`, then `fc1/addmm_1`."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def __call__(self, wish: str) -> str:
+        name, count = wish, 0
+        while name in self._taken:
+            count += 1
+            name = f"{wish}_{count}"
+        self._taken.add(name)
+        return name
+
+
+class Lowering:
+    """Makes the nodes of one traced graph, inputs first.
+
+    `source(node)` gives the graph input that a placeholder stands for. `scope_of` may put a node into
+    another scope than its origin's and colocate it (update cones).
+    """
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        names: Names,
+        source: Callable[[fx.Node], Input],
+        prefix: str = "",
+        owners: Mapping[fx.Node, str] | None = None,
+    ) -> None:
+        self._module = module
+        self._names = names
+        self._source = source
+        self._prefix = prefix
+        self._owners = owners or {}
+        self._made: dict[fx.Node, Input] = {}
+        self.nodes: list[Node] = []
+
+    def __call__(self, wanted: Iterable[fx.Node]) -> list[Input]:
+        """The outputs that `wanted` became; emits in trace order what they need and is not there yet."""
+        wanted = list(wanted)
+        needed: set[fx.Node] = set()
+        open_nodes = [plain(node) for node in wanted]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node not in needed and node not in self._made:
+                needed.add(node)
+                open_nodes += [plain(source) for source in node.all_input_nodes]
+        for node in self._module.graph.nodes:
+            if node in needed:
+                self._made[node] = self._emit(node)
+        return [self._made[plain(node)] for node in wanted]
+
+    def _emit(self, node: fx.Node) -> Input:
+        if node.op == "placeholder":
+            return self._source(node)
+        if node.op == "get_attr":
+            return self._constant(node)
+        if node.target is operator.getitem:
+            source, port = node.args
+            assert isinstance(source, fx.Node)
+            assert isinstance(port, int)
+            return Input(self._made[plain(source)].node, port)
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise CaptureError(
+                f"the step calls {node.target}, which is no aten op; it has no kernel"
+            )
+        return self._call(node, node.target)
+
+    def _constant(self, node: fx.Node) -> Input:
+        value = getattr(self._module, str(node.target))
+        name = self._names(f"{self._prefix}Const")
+        attrs = {"dtype": spec_of(value).dtype, "value": tensor_to_literal(value)}
+        self.nodes.append(Node(name, "Const", attrs=attrs, specs=(spec_of(value),)))
+        return Input(name)
+
+    def _call(self, node: fx.Node, target: torch._ops.OpOverload) -> Input:
+        inputs: list[Input] = []
+        origin, owner = origin_of(node), self._owners.get(node)
+        short = target._schema.name.rpartition("::")[2]
+        attrs: dict[str, Any] = {
+            "args": self._template(node, node.args, inputs),
+            "kwargs": {k: self._template(node, v, inputs) for k, v in node.kwargs.items()},
+            "_phase": origin.phase,
+        }
+        specs = tuple(map(_spec, _results(node)))
+        if len(specs) > 1 or isinstance(node.meta["val"], list):
+            attrs["num_outputs"] = len(specs)
+        if short in FOLDED:
+            attrs["_fold"] = True
+        if owner:
+            attrs["_class"] = [f"loc:@{owner}"]
+        name = self._names(self._name(origin, owner, short.strip("_")))
+        made = Node(name, str(target), tuple(inputs), attrs=attrs, specs=specs)
+        self.nodes.append(made.with_(source=origin.source))
+        return Input(name)
+
+    def _name(self, origin: Origin, owner: str | None, short: str) -> str:
+        if owner:
+            return f"train/update_{owner}/{short}"
+        start = {"backward": "gradients/", "update": "train/"}.get(origin.phase, self._prefix)
+        return f"{start}{origin.scope}/{short}" if origin.scope else f"{start}{short}"
+
+    def _template(self, node: fx.Node, value: Any, inputs: list[Input]) -> Any:
+        if isinstance(value, fx.Node):
+            source = self._made[plain(value)]
+            if source not in inputs:
+                inputs.append(source)
+            return {"input": inputs.index(source)}
+        if isinstance(value, list | tuple):
+            return [self._template(node, item, inputs) for item in value]
+        try:
+            return template_of(value)
+        except TypeError as error:
+            raise CaptureError(f"{node.target} of {node.name} cannot be lowered: {error}") from None
+
+
+def _results(node: fx.Node) -> list[Any]:
+    value = node.meta["val"]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _spec(value: Any) -> TensorSpec:
+    """Of an output that the op leaves out (a gradient nobody asked for): no dtype, no bytes."""
+    return spec_of(value) if isinstance(value, Tensor) else TensorSpec("", ())

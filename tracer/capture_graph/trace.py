@@ -1,0 +1,158 @@
+"""Tracing: one function of flat tensors → an fx graph without in-place ops, each op with its origin."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tracer.capture_graph.optimizers import Optimizer
+from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of
+
+LossFn = Callable[[Any, Tensor], Tensor]
+Outputs = dict[str, Any]  # name → traced tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StateValues:
+    """All that a step reads and assigns, by name: `fc1/weight`, `fc1/weight/Momentum`."""
+
+    parameters: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
+    slots: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, module: nn.Module, optimizer: Optimizer) -> "StateValues":
+        """First values. Parameters that want no gradient count as buffers: nothing updates them."""
+        named = {name.replace(".", "/"): p.detach() for name, p in module.named_parameters()}
+        trained = {n.replace(".", "/") for n, p in module.named_parameters() if p.requires_grad}
+        buffers = {name.replace(".", "/"): b.detach() for name, b in module.named_buffers()}
+        fixed = {name: value for name, value in named.items() if name not in trained}
+        parameters = {name: value for name, value in named.items() if name in trained}
+        slots = {
+            name: {slot: torch.zeros_like(value) for slot in optimizer.slots}
+            for name, value in parameters.items()
+        }
+        return cls(parameters, {**fixed, **buffers}, slots)
+
+    def flat(self) -> dict[str, Tensor]:
+        slots = {f"{p}/{s}": v for p, of_p in self.slots.items() for s, v in of_p.items()}
+        return {**self.parameters, **self.buffers, **slots}
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """An fx graph. `inputs` and `outputs` are its placeholders and results by name."""
+
+    module: torch.fx.GraphModule
+    inputs: Mapping[str, torch.fx.Node]
+    outputs: Mapping[str, torch.fx.Node]
+
+
+def trace_step(
+    module: nn.Module,
+    loss_fn: LossFn,
+    optimizer: Optimizer,
+    state: StateValues,
+    batch: Mapping[str, Tensor],
+) -> Traced:
+    """Forward, backward and update. Outputs: `loss`, `outputs`, and `new:<variable>` for what changes."""
+
+    def step(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
+        parameters = {name: given[name].requires_grad_() for name in state.parameters}
+        buffers = {name: given[name].clone() for name in state.buffers}
+        with recorder.layers(module):
+            outputs = _call(module, {**parameters, **buffers}, given["x"])
+        recorder.claim(outputs)
+        with recorder.scope("loss"):
+            loss = loss_fn(outputs, given["y"])
+            recorder.claim(loss)
+        recorder.phase = "backward"
+        with recorder.scope(""):
+            gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        recorder.phase = "update"
+        with torch.no_grad():
+            new = _updated(optimizer, given, dict(zip(parameters, gradients, strict=True)))
+        kept = {f"new:{name}": value for name, value in buffers.items()}
+        return {"loss": loss, "outputs": outputs, **kept, **new}
+
+    return _trace(step, {**state.flat(), **batch})
+
+
+def _updated(
+    optimizer: Optimizer, given: Mapping[str, Tensor], gradients: Mapping[str, Tensor | None]
+) -> Outputs:
+    new: Outputs = {}
+    for name, gradient in gradients.items():
+        if gradient is None:  # the loss does not depend on this parameter
+            continue
+        slots = {slot: given[f"{name}/{slot}"] for slot in optimizer.slots}
+        new[f"new:{name}"], changed = optimizer.update(given[name], gradient, slots)
+        new |= {f"new:{name}/{slot}": value for slot, value in changed.items()}
+    return new
+
+
+def trace_evaluation(
+    module: nn.Module, metric: LossFn, state: StateValues, batch: Mapping[str, Tensor]
+) -> Traced:
+    """The forward pass in eval mode. Outputs: `metric`, `outputs`."""
+
+    def evaluate(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
+        values = {name: given[name] for name in (*state.parameters, *state.buffers)}
+        with torch.no_grad(), recorder.layers(module):
+            outputs = _call(module, values, given["x"])
+        with torch.no_grad(), recorder.scope("metric"):
+            return {"metric": metric(outputs, given["y"]), "outputs": outputs}
+
+    was_training = module.training
+    try:
+        module.eval()
+        return _trace(evaluate, {**state.parameters, **state.buffers, **batch})
+    finally:
+        module.train(was_training)
+
+
+def _call(module: nn.Module, values: Mapping[str, Tensor], x: Tensor) -> Any:
+    named = {name.replace("/", "."): value for name, value in values.items()}
+    return torch.func.functional_call(module, named, (x,))
+
+
+def _trace(
+    function: Callable[[OriginRecorder, Mapping[str, Tensor]], Outputs],
+    examples: Mapping[str, Tensor],
+) -> Traced:
+    """Two passes: the second one takes the in-place ops out (a view that is written to, a counter)."""
+    output_names: list[str] = []
+
+    def flat(*values: Tensor) -> list[Any]:
+        with OriginRecorder() as recorder:
+            result = function(recorder, dict(zip(examples, values, strict=True)))
+        output_names[:] = result
+        return list(result.values())
+
+    tensors = list(examples.values())
+    first = _make_fx(flat, tensors)
+    second = _make_fx(torch.func.functionalize(_Replay(first).run), tensors)
+    placeholders = [node for node in second.graph.nodes if node.op == "placeholder"]
+    (results,) = next(node for node in second.graph.nodes if node.op == "output").args
+    return Traced(
+        second,
+        dict(zip(examples, placeholders, strict=True)),
+        dict(zip(output_names, results, strict=True)),
+    )
+
+
+def _make_fx(function: Callable[..., Any], tensors: Sequence[Tensor]) -> torch.fx.GraphModule:
+    return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+
+
+class _Replay(torch.fx.Interpreter):
+    """Runs a traced graph again; what this creates inherits the origin of the node that is run."""
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.op == "call_function":
+            mark_new_nodes(origin_of(n))
+        return result

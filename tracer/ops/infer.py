@@ -1,0 +1,135 @@
+"""Dtypes and shapes of a whole graph, found by running its own kernels on tensors without data.
+
+What a kernel reads on the host (a shape, an axis) must be a value: small constants stay real, and so
+does what is computed from them alone. Where a value is missing the shape is unknown, not guessed.
+"""
+
+from typing import Any
+
+import torch
+
+from tracer.model.cluster import DeviceName
+from tracer.model.graph import Graph, Node, TensorSpec
+from tracer.ops.dtypes import UnknownDtype, literal_to_tensor, spec_of, torch_dtype
+from tracer.ops.kernel import OpContext, OpDef, OpError
+from tracer.ops.registry import UnknownOp, lookup
+from tracer.ops.variable import HANDLES, declared_spec
+
+_SMALL = 64  #: elements; a tensor that says a shape, an axis or a bound is never larger
+_META = torch.device("meta")
+_NOWHERE = DeviceName("localhost", 0, "CPU", 0)
+
+Outputs = tuple[Any, ...]  # of each output: a real tensor, a meta tensor, a variable, or None
+
+
+def infer_specs(graph: Graph) -> dict[str, tuple[TensorSpec, ...]]:
+    """The output specs of every node; () where an output's shape cannot be known before a step.
+
+    Also () for nodes without outputs and for ops that the registry does not know.
+    """
+    inference = _Inference(graph)
+    return {name: inference.specs(name) for name in graph.topological()}
+
+
+class _MetaVariable:
+    """A variable that knows its shape and never changes it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value: torch.Tensor | None = None
+        self.version = 0
+
+    def update(self, change: Any) -> torch.Tensor:
+        value: torch.Tensor = change(self.value)
+        return value
+
+
+class _MetaResources:
+    def __init__(self) -> None:
+        self._variables: dict[tuple[str, str], _MetaVariable] = {}
+
+    def variable(self, container: str, name: str) -> _MetaVariable:
+        return self._variables.setdefault((container, name), _MetaVariable(name))
+
+
+class _NoClock:
+    def now_ns(self) -> int:
+        return 0
+
+
+class _Inference:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._outputs: dict[str, Outputs] = {}
+        resources, clock = _MetaResources(), _NoClock()
+        self._meta = OpContext(_NOWHERE, _META, resources, clock)
+        self._host = OpContext(_NOWHERE, torch.device("cpu"), resources, clock)
+
+    def specs(self, name: str) -> tuple[TensorSpec, ...]:
+        node = self._graph[name]
+        try:
+            op = lookup(node.op)
+            inputs = [self._value(source.node, source.port) for source in node.inputs]
+            outputs, specs = self._run(node, op, inputs)
+        except (UnknownOp, UnknownDtype, OpError, RuntimeError, ValueError, TypeError, LookupError):
+            outputs, specs = (
+                (),
+                node.specs,
+            )  # a graph with a mistake is reported by its step, not here
+        self._outputs[name] = outputs
+        return specs
+
+    def _value(self, name: str, port: int) -> Any:
+        outputs = self._outputs.get(name, ())
+        return outputs[port] if port < len(outputs) else None
+
+    def _run(
+        self, node: Node, op: OpDef, inputs: list[Any]
+    ) -> tuple[Outputs, tuple[TensorSpec, ...]]:
+        if node.specs or op.infer:
+            known = [spec_of(i) for i in inputs if isinstance(i, torch.Tensor)]
+            specs = node.specs or (op.infer(node, known) if op.infer else ())
+            return self._declared(node, op, specs), specs
+        if op.is_transfer or op.outputs_of(node) == 0 or any(i is None for i in inputs):
+            return (), ()
+        outputs = self._call(node, op, inputs)
+        return outputs, tuple(map(spec_of, outputs))
+
+    def _declared(self, node: Node, op: OpDef, specs: tuple[TensorSpec, ...]) -> Outputs:
+        if node.op in HANDLES:
+            variable = op.bind(node, self._meta)()
+            if spec := declared_spec(node):
+                variable.value = _without_data(spec)
+            return (variable,)
+        if node.op == "Const" and specs[0].dtype == "string":
+            return (node.attrs["value"],)
+        if node.op == "Const" and node.attrs["value"].num_elements <= _SMALL:
+            return (literal_to_tensor(node.attrs["value"]),)
+        return tuple(map(_without_data, specs))
+
+    def _call(self, node: Node, op: OpDef, inputs: list[Any]) -> Outputs:
+        folds = not op.stateful and all(isinstance(i, torch.Tensor) and _is_real(i) for i in inputs)
+        if not folds:
+            host = {port % len(inputs) for port in op.host_inputs}
+            inputs = [i if port in host else _to_meta(i) for port, i in enumerate(inputs)]
+            if any(isinstance(inputs[p], torch.Tensor) and not _is_real(inputs[p]) for p in host):
+                return ()
+        result = op.bind(node, self._host if folds else self._meta)(*inputs)
+        outputs = (result,) if op.outputs_of(node) == 1 else tuple(result)
+        return tuple(_to_meta(o) if _is_large(o) else o for o in outputs)
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    return tensor.device != _META
+
+
+def _is_large(output: Any) -> bool:
+    return isinstance(output, torch.Tensor) and output.numel() > _SMALL
+
+
+def _to_meta(value: Any) -> Any:
+    return value.to(_META) if isinstance(value, torch.Tensor) else value
+
+
+def _without_data(spec: TensorSpec) -> torch.Tensor:
+    return torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device=_META)

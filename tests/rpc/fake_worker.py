@@ -1,0 +1,119 @@
+"""A worker and a master without graphs: values wait in a real rendezvous table, runs answer at once."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.step import SpanContext
+from tracer.runtime.interfaces import (
+    DeviceAttributes,
+    RecvDone,
+    RunDone,
+    RunGraphRequest,
+    RunGraphResult,
+    RunStepRequest,
+    RunStepResult,
+    StepDone,
+    StepError,
+    WorkerStatus,
+)
+from tracer.runtime.rendezvous import LocalRendezvous
+
+
+@dataclass
+class FakeWorker:
+    task: TaskName
+    tables: dict[int, LocalRendezvous] = field(default_factory=dict)
+    sessions: dict[str, ClusterSpec] = field(default_factory=dict)
+    graphs: dict[str, Graph] = field(default_factory=dict)
+    aborted: dict[int, StepError] = field(default_factory=dict)
+    cleaned: list[int] = field(default_factory=list)
+    contexts: list[SpanContext] = field(default_factory=list)
+    threads: set[str] = field(default_factory=set)
+    running: dict[int, RunDone] = field(default_factory=dict)
+
+    def table(self, step_id: int) -> LocalRendezvous:
+        return self.tables.setdefault(step_id, LocalRendezvous())
+
+    def get_status(self) -> WorkerStatus:
+        return WorkerStatus((DeviceAttributes(str(self.task.device()), 2**64 - 1),), pid=7)
+
+    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
+        self.sessions[session] = cluster
+
+    def delete_worker_session(self, session: str) -> None:
+        if session not in self.sessions:
+            raise StepError("ABORTED", f"Session handle is not found: {session}", node="n")
+        del self.sessions[session]
+
+    def register_graph(
+        self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
+    ) -> str:
+        self.graphs[graph_id] = graph
+        self.contexts.append(context)
+        return "handle"
+
+    def deregister_graph(self, session: str, graph_handle: str) -> None:
+        raise ValueError("a fault of the runtime")
+
+    def run_graph(self, request: RunGraphRequest, done: RunDone) -> None:
+        """Answers the feeds as fetches; `wait` waits for an abort."""
+        self.contexts.append(request.context)
+        self.threads.add(threading.current_thread().name)
+        if request.graph_handle == "wait":
+            self.running[request.step_id] = done
+        elif request.graph_handle == "fail":
+            raise StepError("INVALID_ARGUMENT", "no such graph", task="ps:0", node="add")
+        else:
+            done(RunGraphResult(dict(request.feeds)))
+
+    def recv_tensor(
+        self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
+    ) -> None:
+        self.contexts.append(context)
+        self.table(step_id).recv(key, done)
+
+    def start_abort(self, step_id: int, error: StepError) -> None:
+        self.aborted[step_id] = error
+        self.table(step_id).abort(error)
+        if done := self.running.pop(step_id, None):
+            done(RunGraphResult(error=error))
+
+    def cleanup_graph(self, step_id: int) -> None:
+        self.cleaned.append(step_id)
+        self.tables.pop(step_id, None)
+
+
+@dataclass
+class FakeMaster:
+    """Doubles its feeds; `on_step` may do something else."""
+
+    on_step: Callable[[RunStepRequest, StepDone], None] | None = None
+    requests: list[RunStepRequest] = field(default_factory=list)
+
+    def create_session(self, graph: Graph, context: SpanContext) -> str:
+        return f"session of {len(graph)} nodes"
+
+    def close_session(self, session: str) -> None:
+        raise StepError("ABORTED", "Session was closed", task="worker:0")
+
+    def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]:
+        return (DeviceAttributes(session, 1, "cpu"),)
+
+    def run_step(self, request: RunStepRequest) -> RunStepResult:
+        raise NotImplementedError
+
+    def start_step(self, request: RunStepRequest, done: StepDone) -> None:
+        self.requests.append(request)
+        if self.on_step is not None:
+            self.on_step(request, done)
+        else:
+            done(RunStepResult({name: 2 * value for name, value in request.feeds.items()}, 5))
+
+
+def numbered(count: int) -> torch.Tensor:
+    return torch.arange(count, dtype=torch.float32)

@@ -1,0 +1,139 @@
+"""Calls with one peer, both ways, over the two streams of a pair: frames in, frames out.
+
+`control` carries what is small, `bulk` what is large (for a client both are the one stream it has).
+When either stream ends the connection is lost: every call in flight fails at once.
+"""
+
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+
+from tracer.rpc.frames import (
+    ERR,
+    LARGE_BYTES,
+    OK,
+    FrameError,
+    FrameReader,
+    Parts,
+    small_frame,
+)
+from tracer.rpc.loop import RpcLoop
+from tracer.rpc.messages import decode_error, encode_error
+from tracer.rpc.pipe import Outgoing, Pipe, Sent
+from tracer.runtime import turn
+from tracer.runtime.interfaces import StepError
+
+_log = logging.getLogger(__name__)
+
+#: what an answer's payload is handed to, or the error instead of one
+OnAnswer = Callable[[memoryview, StepError | None], None]
+NOTHING: Parts = ([], 0)
+_EMPTY = memoryview(b"")
+
+
+class Connection:
+    def __init__(self, loop: RpcLoop, handlers: Mapping[int, "Handler"]) -> None:
+        self.peer = ""  #: the other task
+        self.address = ""  #: where it serves; empty for a client
+        self.control = Pipe(loop)
+        self.bulk = Pipe(loop)
+        self.error: StepError | None = None  #: why it was lost
+        self.running: set[int] = set()  #: steps that the peer runs here
+        self._handlers = handlers
+        self._pending: dict[int, OnAnswer] = {}
+        self._ids = count(1)
+        self._reader = FrameReader()
+
+    def call(self, kind: int, payload: Parts, on_answer: OnAnswer) -> None:
+        """Any thread. `on_answer` runs once, on the thread that has the answer or sees the loss."""
+        call_id = next(self._ids)
+        self._pending[call_id] = on_answer
+        if self.error is None:
+            self._send(kind, call_id, payload)
+        elif self._pending.pop(call_id, None):  # lost before the call was in the table
+            on_answer(_EMPTY, self.error)
+
+    def tell(self, kind: int, payload: Parts, *, now: bool) -> None:
+        """A message without an answer; not `now`: it rides with the next frame."""
+        frame = small_frame(kind, 0, payload)
+        if now:
+            self.control.send(frame)
+        else:
+            self.control.let_ride(frame)
+
+    def answer(self, call_id: int, payload: Parts, on_sent: Sent | None = None) -> Outgoing | None:
+        """Returns the transfer if the answer is so large that it takes a while."""
+        outgoing = self._send(OK, call_id, payload, on_sent)
+        if outgoing is None and on_sent is not None:
+            on_sent()
+        return outgoing
+
+    def refuse(self, call_id: int, error: StepError) -> None:
+        text = encode_error(error)
+        self._send(ERR, call_id, ([text], len(text)))
+
+    def _send(
+        self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None = None
+    ) -> Outgoing | None:
+        if payload[1] <= LARGE_BYTES:
+            self.control.send(small_frame(kind, call_id, payload))
+            return None
+        outgoing = Outgoing(kind, call_id, payload, on_sent)
+        self.bulk.send_large(outgoing)
+        return outgoing
+
+    def receive(self, message: bytes) -> None:
+        """Handles one message of either stream, and what it made ready; on the loop.
+
+        Raises FrameError. Any other error is a fault of what was called, and ends no connection.
+        """
+        try:
+            turn.run(partial(self._dispatch, message))
+        except FrameError:
+            raise
+        except Exception:  # noqa: BLE001
+            _log.exception("while handling a message of %s", self.peer)
+
+    def _dispatch(self, message: bytes) -> None:
+        for kind, call_id, payload in self._reader.frames(message):
+            if kind == OK:
+                self._answered(call_id, payload, None)
+            elif kind == ERR:
+                self._answered(call_id, _EMPTY, decode_error(payload))
+            else:
+                self._serve(kind, call_id, payload)
+
+    def _answered(self, call_id: int, payload: memoryview, error: StepError | None) -> None:
+        on_answer = self._pending.pop(call_id, None)
+        if on_answer is not None:
+            on_answer(payload, error)
+
+    def _serve(self, kind: int, call_id: int, payload: memoryview) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise FrameError(f"frame kind {kind} is no call that is served here")
+        try:
+            handler(self, call_id, payload)
+        except StepError as error:
+            self.refuse(call_id, error)
+        except (ValueError, struct.error, IndexError) as error:
+            raise FrameError(f"a request of kind {kind} cannot be read: {error}") from error
+
+    def lose(self, error: StepError) -> None:
+        """Fails every call in flight with `error`; on the loop. The first loss counts."""
+        if self.error is not None:
+            return
+        self.error = error
+        self.control.close()
+        self.bulk.close()
+        while self._pending:
+            on_answer = self._pending.popitem()[1]
+            try:
+                turn.run(partial(on_answer, _EMPTY, error))
+            except Exception:  # noqa: BLE001
+                _log.exception("%s: a call in flight could not be told of %s", self.peer, error)
+
+
+Handler = Callable[[Connection, int, memoryview], None]

@@ -1,0 +1,197 @@
+"""What is called once or more a step, served from frames: RunStep, RunGraph, RecvTensor and notices.
+
+Nothing here waits: the runtime calls back on the thread that has the value, and the answer gathers with
+whatever else that thread has for the peer.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tracer.model.step import SpanContext
+from tracer.model.trace_folder import Flag
+from tracer.record.open_span import OpenSpan
+from tracer.rpc.connection import NOTHING, Connection, Handler
+from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT, Parts
+from tracer.rpc.messages import (
+    decode_recv_tensor,
+    decode_run_graph,
+    decode_run_step,
+    decode_step_notice,
+    encode_fetched,
+    encode_received,
+)
+from tracer.rpc.pipe import Outgoing
+from tracer.rpc.spans import frame_sites
+from tracer.rpc.transport import Transport
+from tracer.runtime.interfaces import (
+    Received,
+    RunGraphResult,
+    RunStepResult,
+    ServedMaster,
+    StepError,
+    WorkerInterface,
+)
+
+
+class _Served:
+    """One call being served: where its answer goes, and its span if the step is recorded."""
+
+    __slots__ = ("_call_id", "_connection", "_service", "_span", "_step_id")
+
+    def __init__(
+        self,
+        service: "FrameService",
+        connection: Connection,
+        call_id: int,
+        step_id: int,
+        span: OpenSpan | None,
+    ) -> None:
+        self._service = service
+        self._connection = connection
+        self._call_id = call_id
+        self._step_id = step_id
+        self._span = span
+
+    def received(self, item: Received) -> None:
+        if item.error is not None:
+            self.refuse(item.error)
+            return
+        flags = item.is_dead * Flag.DEAD | item.deferred * Flag.DEFERRED
+        num_bytes = 0 if item.tensor is None else item.tensor.nbytes
+        self._answer(lambda: encode_received(item), num_bytes, flags, item.wait_ns)
+
+    def graph_was_run(self, result: RunGraphResult) -> None:
+        if result.error is not None:
+            self.refuse(result.error)
+        else:
+            self._answer(lambda: encode_fetched(result.fetched))
+
+    def step_was_run(self, result: RunStepResult | StepError) -> None:
+        if isinstance(result, StepError):
+            self.refuse(result)
+        else:
+            self._answer(lambda: encode_fetched(result.fetched, result.step_id))
+
+    def refuse(self, error: StepError) -> None:
+        if self._span is not None:
+            self._span.close(flags=Flag.ERROR)
+        self._connection.refuse(self._call_id, error)
+
+    def _answer(
+        self, encode: Callable[[], Parts], num_bytes: int = 0, flags: int = 0, wait_ns: int = 0
+    ) -> None:
+        try:
+            payload = encode()
+        except StepError as error:
+            self.refuse(error)
+            return
+        span = self._span
+        if span is None:
+            outgoing = self._connection.answer(self._call_id, payload)
+        else:
+
+            def on_sent() -> None:
+                span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+
+            outgoing = self._connection.answer(self._call_id, payload, on_sent)
+        if outgoing is not None:
+            self._service.outgoing.setdefault(self._step_id, []).append(outgoing)
+
+
+class FrameService:
+    def __init__(
+        self, transport: Transport, worker: WorkerInterface, master: ServedMaster | None
+    ) -> None:
+        self._recorder = transport.recorder
+        self._worker = worker
+        self._master = master
+        self._sites: dict[str, Mapping[int, int]] = {}
+        self.outgoing: dict[int, list[Outgoing]] = {}  #: large answers under way, by step
+        self.handlers: dict[int, Handler] = {
+            RUN_GRAPH: self._run_graph,
+            RECV_TENSOR: self._recv_tensor,
+            CLEANUP: self._cleanup,
+            START_ABORT: self._start_abort,
+        }
+        if master is not None:
+            self.handlers[RUN_STEP] = self._run_step
+
+    def _open(
+        self, connection: Connection, kind: int, context: SpanContext, key: str = ""
+    ) -> OpenSpan | None:
+        if not context.sampled:
+            return None
+        sites = self._sites.get(connection.peer)
+        if sites is None:
+            sites = frame_sites(self._recorder, "rpc.server", connection.peer)
+            self._sites[connection.peer] = sites
+        return self._recorder.open(sites[kind], context, self._recorder.key(key))
+
+    def _recv_tensor(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        step_id, key, request_id, context = decode_recv_tensor(payload)
+        span = self._open(connection, RECV_TENSOR, context, key)
+        served = _Served(self, connection, call_id, step_id, span)
+        if span is not None:
+            context = span.context
+        try:
+            self._worker.recv_tensor(step_id, key, request_id, context, served.received)
+        except StepError as error:
+            served.refuse(error)
+
+    def _run_graph(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        request = decode_run_graph(payload)
+        span = self._open(connection, RUN_GRAPH, request.context)
+        served = _Served(self, connection, call_id, request.step_id, span)
+        if span is not None:
+            request = replace(request, context=span.context)
+        connection.running.add(request.step_id)
+        try:
+            self._worker.run_graph(request, served.graph_was_run)
+        except StepError as error:
+            served.refuse(error)
+
+    def _run_step(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        request = decode_run_step(payload)
+        span = self._open(connection, RUN_STEP, request.context)
+        served = _Served(self, connection, call_id, 0, span)
+        if span is not None:
+            request = replace(request, context=span.context)
+        assert self._master is not None
+        try:
+            self._master.start_step(request, served.step_was_run)
+        except StepError as error:
+            served.refuse(error)
+
+    def _cleanup(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        """With a call id it is answered: then everything said before has been heard."""
+        step_id, context, _ = decode_step_notice(payload)
+        if step_id:
+            span = self._open(connection, CLEANUP, context)
+            connection.running.discard(step_id)
+            self.outgoing.pop(step_id, None)
+            self._worker.cleanup_graph(step_id)
+            if span is not None:
+                span.close()
+        if call_id:
+            connection.answer(call_id, NOTHING)
+
+    def _start_abort(self, connection: Connection, _: int, payload: memoryview) -> None:
+        step_id, context, error = decode_step_notice(payload)
+        span = self._open(connection, START_ABORT, context)
+        self.abort(step_id, error or StepError("ABORTED", f"step {step_id:x} was aborted"))
+        if span is not None:
+            span.close()
+
+    def abort(self, step_id: int, error: StepError) -> None:
+        """Ends a step here, also the large answers that are half sent."""
+        for outgoing in self.outgoing.pop(step_id, ()):
+            outgoing.give_up(error)
+        self._worker.start_abort(step_id, error)
+
+    def peer_was_lost(self, connection: Connection) -> None:
+        """Nobody will end or clean up the steps that this peer ran here."""
+        assert connection.error is not None
+        while connection.running:
+            step_id = connection.running.pop()
+            self.abort(step_id, connection.error)
+            self._worker.cleanup_graph(step_id)

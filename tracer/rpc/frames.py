@@ -1,0 +1,152 @@
+"""Frames: what one task says to another, gathered in messages of a stream.
+
+A frame is a 16-byte header (payload length, kind, kind of the chunked frame, call id) and a payload
+padded to 8 bytes, so that tensors in it are aligned. A message is one or more frames. A frame too large
+for its turn travels as Chunk frames: total and offset (8 bytes each), then a piece of its payload.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+RUN_STEP, RUN_GRAPH, RECV_TENSOR, CLEANUP, START_ABORT, OK, ERR, HELLO, CHUNK = range(1, 10)
+
+KIND_NAMES = {
+    RUN_STEP: "RunStep",
+    RUN_GRAPH: "RunGraph",
+    RECV_TENSOR: "RecvTensor",
+    CLEANUP: "CleanupGraph",
+    START_ABORT: "StartAbort",
+    OK: "Ok",
+    ERR: "Err",
+    HELLO: "Hello",
+    CHUNK: "Chunk",
+}
+
+LARGE_BYTES = 256 * 1024  #: payloads above this are chunked
+CHUNK_BYTES = 1024 * 1024
+MESSAGE_BYTES = 1024 * 1024  #: a message takes no further frame once it is this long
+MAX_PAYLOAD_BYTES = 1 << 36
+
+Buffer = Any  #: bytes, memoryview, or anything else contiguous that has a buffer
+Parts = tuple[list[Buffer], int]  #: buffers in order, and how many bytes they hold
+
+_HEADER = struct.Struct("<IBBHQ")
+_CHUNK = struct.Struct("<QQ")
+_PADDING = tuple(bytes(n) for n in range(8))
+
+
+class FrameError(Exception):
+    """Bytes that are no frame: the peer speaks another version, or is no task at all."""
+
+
+def small_frame(kind: int, call_id: int, payload: Parts) -> Parts:
+    parts, num_bytes = payload
+    padding = -num_bytes & 7
+    header = _HEADER.pack(num_bytes, kind, 0, 0, call_id)
+    return [header, *parts, _PADDING[padding]], 16 + num_bytes + padding
+
+
+def _split(message: bytes) -> Iterator[tuple[int, int, int, memoryview]]:
+    """(kind, chunked kind, call id, payload) of each frame; raises FrameError."""
+    view = memoryview(message)
+    at, end = 0, len(message)
+    while at < end:
+        if end - at < 16:
+            raise FrameError(f"{end - at} bytes after the last frame; a frame header has 16")
+        length, kind, chunked, _, call_id = _HEADER.unpack_from(message, at)
+        at += 16
+        if kind not in KIND_NAMES or at + length > end:
+            raise FrameError(
+                f"a frame of kind {kind} and {length} bytes where {end - at} bytes follow; "
+                "both tasks must run the same version"
+            )
+        yield kind, chunked, call_id, view[at : at + length]
+        at += length + (-length & 7)
+
+
+def chunk_frames(kind: int, call_id: int, payload: Parts) -> Iterator[Parts]:
+    """The frame of `kind`, as Chunk frames of about 1 MB."""
+    parts, num_bytes = payload
+    offset = 0
+    for pieces, size in _windows(parts, CHUNK_BYTES):
+        padding = -size & 7
+        head = _HEADER.pack(size + 16, CHUNK, kind, 0, call_id) + _CHUNK.pack(num_bytes, offset)
+        yield [head, *pieces, _PADDING[padding]], len(head) + size + padding
+        offset += size
+
+
+def _windows(parts: Sequence[Buffer], limit: int) -> Iterator[tuple[list[memoryview], int]]:
+    """The parts in order, cut into windows of at most `limit` bytes, without a copy."""
+    window: list[memoryview] = []
+    size = 0
+    for part in parts:
+        whole = memoryview(part)
+        view = whole.cast("B") if whole.nbytes else memoryview(b"")
+        while view:
+            piece = view[: limit - size]
+            window.append(piece)
+            size += len(piece)
+            view = view[len(piece) :]
+            if size == limit:
+                yield window, size
+                window, size = [], 0
+    if size:
+        yield window, size
+
+
+class Assembly:
+    """A chunked payload on its way in, received straight into its final place."""
+
+    __slots__ = ("_missing", "payload")
+
+    def __init__(self, chunk: memoryview) -> None:
+        total = _CHUNK.unpack_from(chunk)[0] if len(chunk) >= 16 else 0
+        if not 0 < total <= MAX_PAYLOAD_BYTES:
+            raise FrameError(
+                f"a chunked payload of {total} bytes; the limit is {MAX_PAYLOAD_BYTES}"
+            )
+        # not a bytearray, which would be filled with zeros first
+        self.payload = np.empty(total, np.uint8).data
+        self._missing = total
+
+    def add(self, chunk: memoryview) -> bool:
+        """Takes a piece; True once the payload is whole."""
+        total, offset = _CHUNK.unpack_from(chunk) if len(chunk) >= 16 else (0, 0)
+        piece = chunk[16:]
+        if total != len(self.payload) or offset + len(piece) > total:
+            raise FrameError(
+                f"a chunk of {len(piece)} bytes at {offset} of {total} does not fit a payload "
+                f"of {len(self.payload)} bytes"
+            )
+        self.payload[offset : offset + len(piece)] = piece
+        self._missing -= len(piece)
+        return self._missing == 0
+
+
+class FrameReader:
+    """Whole frames from the messages of one peer's streams."""
+
+    def __init__(self) -> None:
+        self._assemblies: dict[tuple[int, int], Assembly] = {}
+
+    def frames(self, message: bytes) -> Iterator[tuple[int, int, memoryview]]:
+        """(kind, call id, payload); raises FrameError."""
+        for kind, chunked, call_id, payload in _split(message):
+            if kind != CHUNK:
+                if kind == ERR and self._assemblies:
+                    self._assemblies.pop((OK, call_id), None)  # given up halfway
+                yield kind, call_id, payload
+            elif (whole := self._assembled((chunked, call_id), payload)) is not None:
+                yield chunked, call_id, whole
+
+    def _assembled(self, key: tuple[int, int], chunk: memoryview) -> memoryview | None:
+        assembly = self._assemblies.get(key)
+        if assembly is None:
+            assembly = self._assemblies[key] = Assembly(chunk)
+        if not assembly.add(chunk):
+            return None
+        del self._assemblies[key]
+        return assembly.payload

@@ -1,0 +1,147 @@
+"""One stream's outgoing side: frames gather, one write is out at a time.
+
+gRPC allows one unfinished write per stream, so what is sent meanwhile joins the next message. Frames
+sent within a turn (`tracer.runtime.turn`) leave when its piece ends; large ones a chunk at a time, so
+that small ones get in between.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from tracer.rpc.frames import ERR, MESSAGE_BYTES, Buffer, Parts, chunk_frames, small_frame
+from tracer.rpc.loop import RpcLoop
+from tracer.rpc.messages import encode_error
+from tracer.runtime import turn
+from tracer.runtime.interfaces import StepError
+
+RIDE_S = 0.01  #: how long a frame that may ride waits for another one
+
+Sent = Callable[[], None]
+
+
+class Outgoing:
+    """A large frame on its way out. `on_sent` is called once, however it ends."""
+
+    def __init__(self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None) -> None:
+        self._call_id = call_id
+        self._chunks = chunk_frames(kind, call_id, payload)
+        self._error: StepError | None = None
+        self._on_sent = on_sent
+
+    def give_up(self, error: StepError) -> None:
+        """Ends it between two chunks; the peer gets the error. Any thread."""
+        self._error = error
+
+    def next_chunk(self) -> Parts | None:
+        """None once all is sent or given up."""
+        if self._error is not None:
+            text = encode_error(self._error)
+            self._error = None
+            self._chunks = iter((small_frame(ERR, self._call_id, ([text], len(text))),))
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            self.close()
+        return chunk
+
+    def close(self) -> None:
+        self._chunks = iter(())
+        on_sent, self._on_sent = self._on_sent, None
+        if on_sent is not None:
+            on_sent()
+
+
+class Pipe:
+    def __init__(self, loop: RpcLoop) -> None:
+        self._loop = loop
+        self._frames: deque[Parts] = deque()
+        self._transfers: deque[Outgoing] = deque()
+        self._is_called = False  # the loop has been asked to wake the pump
+        self._is_ticking = False  # a look at what may ride is due
+        self._riding = threading.Lock()
+        self._wake = loop.future()
+        self._flush_bound = self._flush  # one object, which a turn knows again
+        self._is_closed = False
+
+    def send(self, frame: Parts) -> None:
+        """Any thread. After `close` frames are dropped: who waits for an answer is told by then."""
+        self._frames.append(frame)
+        turn.at_end(self._flush_bound)
+
+    def send_large(self, transfer: Outgoing) -> None:
+        self._transfers.append(transfer)
+        turn.at_end(self._flush_bound)
+
+    def let_ride(self, frame: Parts) -> None:
+        """Sends with the next frame, or within 10 to 20 ms."""
+        self._frames.append(frame)
+        with self._riding:
+            if self._is_ticking:
+                return
+            self._is_ticking = True
+        self._loop.soon(self._tick_later)
+
+    def _tick_later(self) -> None:
+        self._loop.later(RIDE_S, self._tick)
+
+    def _tick(self) -> None:
+        with self._riding:
+            self._is_ticking = False
+        if self._frames:
+            self._rouse()
+
+    def _flush(self) -> None:
+        if self._loop.is_current():
+            self._rouse()
+        elif not self._is_called:
+            self._is_called = True
+            self._loop.soon(self._answer_call)
+
+    def _answer_call(self) -> None:
+        # first the flag, then the look: a frame added after the look calls again
+        self._is_called = False
+        self._rouse()
+
+    def _rouse(self) -> None:
+        if not self._wake.done():
+            self._wake.set_result(None)
+
+    async def pump(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Writes until closed; runs on the loop, once per stream. Errors of `write` end it."""
+        while not self._is_closed:
+            message = self._next_message()
+            if message:
+                await write(message)
+            else:
+                self._wake = self._loop.future()
+                if not self._frames and not self._transfers and not self._is_closed:
+                    await self._wake
+
+    def _next_message(self) -> bytes:
+        buffers: list[Buffer] = []
+        room = MESSAGE_BYTES
+        while self._frames and room > 0:
+            parts, num_bytes = self._frames.popleft()
+            buffers += parts
+            room -= num_bytes
+        if self._transfers and room > 0:
+            buffers += self._next_chunk()
+        return b"".join(buffers)
+
+    def _next_chunk(self) -> list[Buffer]:
+        """Of the transfer whose turn it is; several large frames share the stream."""
+        while self._transfers:
+            transfer = self._transfers.popleft()
+            chunk = transfer.next_chunk()
+            if chunk is not None:
+                self._transfers.append(transfer)
+                return chunk[0]
+        return []
+
+    def close(self) -> None:
+        """On the loop."""
+        self._is_closed = True
+        self._frames.clear()
+        while self._transfers:
+            self._transfers.popleft().close()
+        self._rouse()

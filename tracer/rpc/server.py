@@ -1,0 +1,153 @@
+"""One task's gRPC server: the unary services and the frame streams, on one port."""
+
+import asyncio
+import logging
+from typing import Any
+
+import grpc
+
+from tracer.rpc.addresses import Address, AddressError, listening_pid
+from tracer.rpc.channels import (
+    CONNECT_S,
+    REFUSED,
+    SERVER_OPTIONS,
+    SHUTDOWN_S,
+    STREAM,
+    STREAM_SERVICE,
+    has_secret,
+    lost,
+)
+from tracer.rpc.connection import Connection
+from tracer.rpc.frame_service import FrameService
+from tracer.rpc.frames import FrameError
+from tracer.rpc.messages import Hello
+from tracer.rpc.pipe import Pipe
+from tracer.rpc.services import UnaryServices
+from tracer.rpc.transport import Transport, hello_message, read_hello, run_stream
+from tracer.runtime.interfaces import ServedMaster, StepError, WorkerInterface
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    transport: Transport, worker: WorkerInterface, master: ServedMaster | None, address: str
+) -> "TaskServer":
+    """Binds and serves until `stop`; port 0 lets the system choose.
+
+    Raises AddressError: the port is taken, or the address is open to others and there is no secret.
+    """
+    wanted = Address.parse(address)
+    if not wanted.is_loopback and not transport.secret:
+        raise AddressError(
+            f"{address} can be reached from other machines, and this cluster has no secret; "
+            "give every task the same --secret-file, or serve on 127.0.0.1"
+        )
+    server = TaskServer(transport, worker, master)
+    transport.loop.call(server.start(wanted), CONNECT_S)
+    return server
+
+
+class TaskServer:
+    def __init__(
+        self, transport: Transport, worker: WorkerInterface, master: ServedMaster | None
+    ) -> None:
+        self._transport = transport
+        self._frames = FrameService(transport, worker, master)
+        self._services = UnaryServices(transport, worker, master)
+        self._half_open: dict[tuple[str, int], Connection] = {}
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._server: Any = None
+        transport.handlers = self._frames.handlers
+        transport.on_lost = self._frames.peer_was_lost
+
+    @property
+    def address(self) -> str:
+        """Host and chosen port."""
+        return self._transport.address
+
+    async def start(self, wanted: Address) -> None:
+        """On the loop."""
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        stream: Any = grpc.stream_stream_rpc_method_handler(self._exchange)
+        frames = grpc.method_handlers_generic_handler(STREAM_SERVICE, {STREAM: stream})
+        self._server.add_generic_rpc_handlers((frames, *self._services.handlers))
+        try:
+            port = self._server.add_insecure_port(str(wanted))
+        except RuntimeError as error:
+            raise _unbindable(wanted, error) from None
+        self._transport.address = str(wanted._replace(port=port))
+        await self._server.start()
+
+    def stop(self) -> None:
+        """Ends streams and calls; waits at most 5 s. The transport stays usable for dialing."""
+        try:
+            self._transport.loop.call(self._stop(), SHUTDOWN_S)
+        except TimeoutError:
+            _log.warning("%s: the server did not stop in %.0f s", self._transport.task, SHUTDOWN_S)
+        self._services.close()
+
+    async def _stop(self) -> None:
+        for task in list(self._streams):
+            task.cancel()
+        await self._server.stop(1.0)
+
+    async def _exchange(self, _: Any, context: Any) -> None:
+        """One stream of a peer, from its Hello to its end."""
+        if not has_secret(context.invocation_metadata(), self._transport.secret):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, REFUSED)
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            await self._serve_stream(context)
+        except FrameError as error:
+            _log.warning("%s: a stream was refused: %s", self._transport.task, error)
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            self._streams.discard(task)
+
+    async def _serve_stream(self, context: Any) -> None:
+        hello = read_hello(await asyncio.wait_for(context.read(), CONNECT_S))
+        connection, pipe = self._seat(hello)
+        mine = Hello(self._transport.task, self._transport.address, hello.lane, hello.connection)
+        try:
+            await context.write(hello_message(mine))
+            await run_stream(connection, pipe, context.read, context.write)
+        finally:
+            self._half_open.pop((hello.task, hello.connection), None)
+            where = hello.address or context.peer()
+            self._transport.lose(connection, _gone(hello.task, where))
+
+    def _seat(self, hello: Hello) -> tuple[Connection, Pipe]:
+        """The connection that a stream belongs to, and which of its two pipes it is."""
+        key = (hello.task, hello.connection)
+        if hello.lane == "bulk":
+            found = self._half_open.pop(key, None)
+            if found is None:
+                raise FrameError(f"a bulk stream of {hello.task} without its control stream")
+            return found, found.bulk
+        connection = Connection(self._transport.loop, self._frames.handlers)
+        connection.peer, connection.address = hello.task, hello.address
+        if hello.lane == "both":
+            connection.bulk = connection.control
+        else:
+            self._half_open[key] = connection
+        self._transport.adopt(connection)
+        return connection, connection.control
+
+
+def _gone(task: str, where: str) -> StepError:
+    return lost(task, where, "UNAVAILABLE", "the connection ended")
+
+
+def _unbindable(wanted: Address, error: RuntimeError) -> AddressError:
+    pid = listening_pid(wanted.port) if wanted.port else None
+    if pid is not None:
+        return AddressError(
+            f"port {wanted.port} of {wanted.host} is in use by process {pid}; "
+            "stop it, or use port 0 to have a free one chosen"
+        )
+    return AddressError(
+        f"{wanted} cannot be bound: the port is in use, or {wanted.host} is no address of this "
+        f"machine ({error})"
+    )

@@ -1,0 +1,40 @@
+"""The RPC pair in the trace: an `rpc.client` span where a call is made, an `rpc.server` where served.
+
+The client's span id travels with the call and is the parent of the server's; the pair is joined by
+that, never by names or times. Names follow OTel's conventions for RPC.
+"""
+
+from collections.abc import Mapping
+
+from tracer.record.recorder import Recorder
+from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT
+
+MASTER_SERVICE = "tensorflow.MasterService"
+WORKER_SERVICE = "tensorflow.WorkerService"
+
+#: TF has no StartAbort: its master cancels the RunGraph call, which a frame cannot
+METHODS: Mapping[int, str] = {
+    RUN_STEP: f"{MASTER_SERVICE}/RunStep",
+    RUN_GRAPH: f"{WORKER_SERVICE}/RunGraph",
+    RECV_TENSOR: f"{WORKER_SERVICE}/RecvTensor",
+    CLEANUP: f"{WORKER_SERVICE}/CleanupGraph",
+    START_ABORT: f"{WORKER_SERVICE}/StartAbort",
+}
+
+
+def call_site(recorder: Recorder, kind: str, method: str, peer: str, address: str = "") -> int:
+    """The site of `rpc.client` or `rpc.server` spans of one method and peer."""
+    attributes = {
+        "rpc.system.name": "vizdist",
+        "rpc.method": method,
+        "vizdist.peer": peer,
+        **({"server.address": address} if address else {}),
+    }
+    return recorder.site(kind, name=method.rpartition("/")[2], attributes=attributes)
+
+
+def frame_sites(recorder: Recorder, kind: str, peer: str, address: str = "") -> Mapping[int, int]:
+    """Frame kind → site."""
+    return {
+        frame: call_site(recorder, kind, method, peer, address) for frame, method in METHODS.items()
+    }

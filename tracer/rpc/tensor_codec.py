@@ -1,0 +1,118 @@
+"""Tensors on the wire: an 8-byte header, the dims, the raw bytes, padded to 8.
+
+Header: dtype code (TF's `DataType` numbers), rank. Little-endian, row-major. Decoding copies nothing:
+the tensor looks into the received message and keeps it alive.
+"""
+
+import struct
+import warnings
+from collections.abc import Iterable
+
+import torch
+
+from tracer.rpc.frames import Buffer, Parts
+from tracer.runtime.interfaces import StepError
+
+TENSOR_LIMIT_BYTES = 1 << 31
+
+_CODES = {
+    torch.float32: 1,
+    torch.float64: 2,
+    torch.int32: 3,
+    torch.uint8: 4,
+    torch.int16: 5,
+    torch.int8: 6,
+    torch.complex64: 8,
+    torch.int64: 9,
+    torch.bool: 10,
+    torch.bfloat16: 14,
+    torch.complex128: 18,
+    torch.float16: 19,
+}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+_HEADS = tuple(struct.Struct(f"<BBHI{rank}q") for rank in range(65))
+_PADDING = tuple(bytes(n) for n in range(8))
+
+with warnings.catch_warnings():
+    # torch says once a process that a received buffer is read-only; nothing here writes into one
+    warnings.simplefilter("ignore")
+    torch.frombuffer(b"\0", dtype=torch.uint8)
+
+
+def encode_tensor(tensor: torch.Tensor) -> Parts:
+    """Buffers and their length, a multiple of 8. The raw bytes are the tensor's own memory if they can.
+
+    Raises StepError for a dtype that has no bytes and for more than 2 GiB.
+    """
+    dtype = tensor.dtype
+    code, raw_bytes = _CODES.get(dtype, 0), tensor.nbytes
+    if not code or raw_bytes > TENSOR_LIMIT_BYTES:
+        raise _unsendable(tensor)
+    shape = tensor.shape
+    head = _HEADS[len(shape)].pack(code, len(shape), 0, 0, *shape)
+    if not raw_bytes:
+        return [head], len(head)
+    raw = _host_bytes(tensor)
+    padding = -raw_bytes & 7
+    buffers = [head, raw, _PADDING[padding]] if padding else [head, raw]
+    return buffers, len(head) + raw_bytes + padding
+
+
+def _host_bytes(tensor: torch.Tensor) -> Buffer:
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    if not plain.is_cpu:
+        plain = plain.cpu()
+    if plain.dtype is torch.bfloat16:  # numpy does not know it
+        plain = plain.contiguous().view(torch.int16)
+    return plain.contiguous().numpy()
+
+
+def _unsendable(tensor: torch.Tensor) -> StepError:
+    if tensor.dtype not in _CODES:
+        known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _CODES)
+        return StepError(
+            "UNIMPLEMENTED", f"a tensor of {tensor.dtype} cannot be sent; these can: {known}"
+        )
+    return StepError(
+        "INVALID_ARGUMENT",
+        f"a tensor of shape {list(tensor.shape)} and {tensor.dtype} has {tensor.nbytes} bytes; "
+        f"at most {TENSOR_LIMIT_BYTES} (2 GiB) can be sent. Split it, for example by rows",
+    )
+
+
+def encode_tensors(tensors: Iterable[torch.Tensor]) -> Parts:
+    buffers: list[Buffer] = []
+    total = 0
+    for tensor in tensors:
+        some, num_bytes = encode_tensor(tensor)
+        buffers += some
+        total += num_bytes
+    return buffers, total
+
+
+def decode_tensor(payload: memoryview, at: int = 0) -> tuple[torch.Tensor, int]:
+    """The tensor at an offset and where the next one begins; raises ValueError on foreign bytes."""
+    code, rank = payload[at], payload[at + 1]
+    dtype = _DTYPES.get(code)
+    if dtype is None or rank > 64:
+        raise ValueError(f"no tensor begins with dtype code {code} and rank {rank}")
+    shape = _HEADS[rank].unpack_from(payload, at)[4:]
+    at += 8 + 8 * rank
+    count = 1
+    for dim in shape:
+        count *= dim
+    if not count:
+        return torch.empty(shape, dtype=dtype), at
+    tensor = torch.frombuffer(payload, dtype=dtype, count=count, offset=at)
+    num_bytes = count * dtype.itemsize
+    if rank != 1:
+        tensor = tensor.view(shape)
+    return tensor, at + num_bytes + (-num_bytes & 7)
+
+
+def decode_tensors(payload: memoryview, at: int, count: int) -> list[torch.Tensor]:
+    tensors = []
+    for _ in range(count):
+        tensor, at = decode_tensor(payload, at)
+        tensors.append(tensor)
+    return tensors

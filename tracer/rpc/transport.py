@@ -1,0 +1,232 @@
+"""One task's ways to the others: a channel a target, a connection (two streams) a pair of tasks.
+
+Who needs a pair's connection first opens it, and both use it; two opened at once do no harm.
+"""
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import grpc
+import msgspec
+
+from tracer.model.step import SpanContext
+from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.rpc.channels import (
+    CALL_S,
+    CONNECT_S,
+    NOT_SAMPLED,
+    SHUTDOWN_S,
+    STREAM,
+    STREAM_SERVICE,
+    channel_options,
+    lost,
+    secret_metadata,
+    step_error,
+    trace_metadata,
+)
+from tracer.rpc.connection import Connection, Handler
+from tracer.rpc.frames import HELLO, FrameError, FrameReader, small_frame
+from tracer.rpc.loop import rpc_loop
+from tracer.rpc.messages import Hello, decode, encode
+from tracer.rpc.pipe import Pipe
+from tracer.runtime.interfaces import StepError
+
+_random = random.SystemRandom()
+
+Read = Callable[[], Awaitable[Any]]
+Write = Callable[[bytes], Awaitable[None]]
+
+
+def hello_message(hello: Hello) -> bytes:
+    text = encode(hello)
+    return b"".join(small_frame(HELLO, 0, ([text], len(text)))[0])
+
+
+def read_hello(message: Any) -> Hello:
+    """Raises FrameError if the first message of a stream is something else."""
+    if message is grpc.aio.EOF:
+        raise FrameError("the stream ended before its Hello")
+    kind, _, payload = next(FrameReader().frames(message), (0, 0, memoryview(b"")))
+    if kind != HELLO:
+        raise FrameError(f"a stream must begin with Hello, not with a frame of kind {kind}")
+    try:
+        return decode(Hello, payload)
+    except msgspec.DecodeError as error:
+        raise FrameError(f"the Hello of a stream cannot be read: {error}") from None
+
+
+async def run_stream(connection: Connection, pipe: Pipe, read: Read, write: Write) -> None:
+    """Reads and writes one stream until it ends; raises what ended it, if not the peer's good bye."""
+    pump = asyncio.create_task(pipe.pump(write))
+    try:
+        while (message := await read()) is not grpc.aio.EOF:
+            connection.receive(message)
+    finally:
+        pump.cancel()
+
+
+class Transport:
+    """`context` is what calls run under that have none of their own: the run's root."""
+
+    def __init__(
+        self,
+        task: str,
+        *,
+        secret: str = "",
+        recorder: Recorder = NO_RECORDER,
+        context: SpanContext = NOT_SAMPLED,
+        allow_proxy: bool = False,
+    ) -> None:
+        self.task = task
+        self.secret = secret
+        self.recorder = recorder
+        self.context = context
+        self.address = ""  #: where this task serves, once it does
+        self.loop = rpc_loop()
+        self.handlers: Mapping[int, Handler] = {}  #: what peers may ask over a connection
+        self.on_lost: Callable[[Connection], None] = lambda _: None
+        self._options = channel_options(allow_proxy=allow_proxy)
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._connections: dict[str, Connection] = {}
+        self._lock = threading.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def connection(self, peer: str, address: str) -> Connection:
+        """The pair's connection, being opened if there was none. Any thread."""
+        found = self.open_connection(address)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self.open_connection(address)
+            if found is not None:
+                return found
+            made = Connection(self.loop, self.handlers)
+            made.peer, made.address = peer, address
+            self._connections[address] = made
+        self.loop.soon(lambda: self.keep(self._dial(made)))
+        return made
+
+    def open_connection(self, address: str) -> Connection | None:
+        """The pair's connection if there is one."""
+        found = self._connections.get(address)
+        return found if found is not None and found.error is None else None
+
+    def adopt(self, connection: Connection) -> None:
+        """A peer opened a connection: use it, if there is none."""
+        with self._lock:
+            known = self._connections.get(connection.address)
+            if connection.address and (known is None or known.error is not None):
+                self._connections[connection.address] = connection
+
+    def lose(self, connection: Connection, error: StepError) -> None:
+        """On the loop."""
+        if connection.error is None:
+            connection.lose(error)
+            self.on_lost(connection)
+
+    def keep(self, coroutine: Any) -> None:
+        """Starts a coroutine that ends with this transport; on the loop."""
+        task = self.loop.asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        """On the loop."""
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = grpc.aio.insecure_channel(address, options=self._options)
+            self._channels[address] = channel
+        return channel
+
+    async def _dial(self, connection: Connection) -> None:
+        number = _random.getrandbits(64)
+        calls = []
+        try:
+            for lane in ("control", "bulk"):
+                hello = Hello(self.task, self.address, lane, number)
+                calls.append(await asyncio.wait_for(self._open(connection, hello), CONNECT_S))
+        except TimeoutError:
+            text = f"no answer in {CONNECT_S:.0f} s"
+            self.lose(connection, lost(connection.peer, connection.address, "UNAVAILABLE", text))
+            return
+        except grpc.aio.AioRpcError as error:
+            self.lose(connection, step_error(error, connection.peer, connection.address))
+            return
+        except FrameError as error:
+            text = str(error)
+            self.lose(
+                connection, lost(connection.peer, connection.address, "FAILED_PRECONDITION", text)
+            )
+            return
+        pipes = (connection.control, connection.bulk)
+        for pipe, call in zip(pipes, calls, strict=True):
+            self.keep(self._run(connection, pipe, call))
+
+    async def _open(self, connection: Connection, hello: Hello) -> Any:
+        channel = self._channel(connection.address)
+        method: Any = channel.stream_stream(f"/{STREAM_SERVICE}/{STREAM}")
+        call = method(metadata=secret_metadata(self.secret))
+        await call.write(hello_message(hello))
+        answer = read_hello(await call.read())
+        if answer.task != connection.peer:
+            call.cancel()
+            raise FrameError(
+                f"this is {answer.task}, not {connection.peer}; "
+                "the two sides have different cluster descriptions"
+            )
+        return call
+
+    async def _run(self, connection: Connection, pipe: Pipe, call: Any) -> None:
+        details, code = "", "UNAVAILABLE"
+        try:
+            await run_stream(connection, pipe, call.read, call.write)
+        except grpc.aio.AioRpcError as error:
+            details = error.details() or ""
+        except FrameError as error:
+            code, details = "INTERNAL", str(error)
+        finally:
+            call.cancel()
+            self.lose(connection, lost(connection.peer, connection.address, code, details))
+
+    def unary(
+        self,
+        peer: str,
+        address: str,
+        method: str,
+        request: bytes,
+        context: SpanContext,
+        timeout_s: float = CALL_S,
+    ) -> bytes:
+        """A rare call; waits for its answer. Not from the rpc thread. Raises StepError."""
+
+        async def call() -> bytes:
+            stub: Any = self._channel(address).unary_unary(f"/{method}")
+            metadata = secret_metadata(self.secret) + trace_metadata(context)
+            answer: bytes = await stub(request, timeout=timeout_s, metadata=metadata)
+            return answer
+
+        try:
+            return self.loop.call(call(), timeout_s + SHUTDOWN_S)
+        except grpc.aio.AioRpcError as error:
+            raise step_error(error, peer, address) from None
+        except TimeoutError:
+            raise lost(peer, address, "DEADLINE_EXCEEDED", f"no answer to {method}") from None
+
+    def close(self) -> None:
+        """Ends every stream and channel; waits at most 5 s."""
+        self.loop.call(self._close(), SHUTDOWN_S)
+
+    async def _close(self) -> None:
+        gone = StepError("CANCELLED", f"{self.task} closed its connections", task=self.task)
+        for connection in list(self._connections.values()):
+            self.lose(connection, gone)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()

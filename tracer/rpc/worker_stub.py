@@ -1,0 +1,194 @@
+"""A worker in another process, as masters and other workers see it."""
+
+import struct
+import threading
+from collections.abc import Mapping
+
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.graph_json import graph_to_json
+from tracer.model.step import SpanContext
+from tracer.model.trace_folder import Flag
+from tracer.record.open_span import OpenSpan
+from tracer.rpc.channels import CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
+from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, START_ABORT
+from tracer.rpc.messages import (
+    CreateWorkerSessionRequest,
+    DeleteWorkerSessionRequest,
+    DeregisterGraphRequest,
+    Empty,
+    GetStatusResponse,
+    Message,
+    RegisterGraphRequest,
+    RegisterGraphResponse,
+    decode,
+    decode_received,
+    decode_run_graph_result,
+    encode,
+    encode_recv_tensor,
+    encode_run_graph,
+    encode_step_notice,
+)
+from tracer.rpc.spans import WORKER_SERVICE, call_site, frame_sites
+from tracer.rpc.transport import Transport
+from tracer.runtime.interfaces import (
+    Received,
+    RecvDone,
+    RunDone,
+    RunGraphRequest,
+    RunGraphResult,
+    StepError,
+    WorkerInterface,
+    WorkerStatus,
+)
+
+_UNREADABLE = (ValueError, IndexError, struct.error)
+
+
+class RemoteWorker(WorkerInterface):
+    def __init__(self, transport: Transport, task: TaskName, address: str) -> None:
+        self.task = task
+        self.address = address
+        self._transport = transport
+        self._peer = str(task)
+        self._recorder = transport.recorder
+        self._sites: Mapping[int, int] = frame_sites(
+            self._recorder, "rpc.client", self._peer, address
+        )
+        self._contexts: dict[int, SpanContext] = {}  # recorded steps that are not cleaned up
+
+    # rare calls: unary, they wait
+
+    def get_status(self) -> WorkerStatus:
+        answer = decode(GetStatusResponse, self._unary("GetStatus", Empty(), timeout_s=CONNECT_S))
+        return WorkerStatus(answer.devices, answer.pid)
+
+    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
+        self._unary("CreateWorkerSession", CreateWorkerSessionRequest(session, cluster.to_json()))
+
+    def delete_worker_session(self, session: str) -> None:
+        self._hear_out()
+        self._unary("DeleteWorkerSession", DeleteWorkerSessionRequest(session))
+
+    def register_graph(
+        self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
+    ) -> str:
+        request = RegisterGraphRequest(session, graph_to_json(graph), graph_id)
+        answer = self._unary("RegisterGraph", request, context)
+        return decode(RegisterGraphResponse, answer).graph_handle
+
+    def deregister_graph(self, session: str, graph_handle: str) -> None:
+        self._unary("DeregisterGraph", DeregisterGraphRequest(session, graph_handle))
+
+    def _unary(
+        self,
+        name: str,
+        request: Message,
+        context: SpanContext | None = None,
+        timeout_s: float = 60.0,
+    ) -> bytes:
+        method = f"{WORKER_SERVICE}/{name}"
+        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
+        span = self._recorder.open(site, context or self._transport.context)
+        flags, answer = Flag.ERROR, b""
+        try:
+            answer = self._transport.unary(
+                self._peer, self.address, method, encode(request), span.context, timeout_s
+            )
+            flags = 0
+        finally:
+            span.close(num_bytes=len(answer), flags=flags)
+        return answer
+
+    def _hear_out(self) -> None:
+        """Waits until the worker has heard what was said on the stream; a lost one never will."""
+        connection = self._transport.open_connection(self.address)
+        if connection is None:
+            return
+        heard = threading.Event()
+        payload = encode_step_notice(0, NOT_SAMPLED, None)
+        connection.call(CLEANUP, payload, lambda _, __: heard.set())
+        heard.wait(SHUTDOWN_S)
+
+    # calls of a step: frames, nothing waits
+
+    def run_graph(self, request: RunGraphRequest, done: RunDone) -> None:
+        context, span = request.context, None
+        if context.sampled:
+            span = self._recorder.open(self._sites[RUN_GRAPH], context)
+            self._contexts[request.step_id] = context
+            context = span.context
+
+        def on_answer(payload: memoryview, error: StepError | None) -> None:
+            if error is None:
+                try:
+                    result = decode_run_graph_result(payload)
+                except _UNREADABLE as fault:
+                    error = self._unreadable("RunGraph", fault)
+            if error is not None:
+                result = RunGraphResult(error=error)
+            _close(span, error, len(payload))
+            done(result)
+
+        try:
+            payload = encode_run_graph(request, context)
+        except StepError as error:
+            on_answer(memoryview(b""), error)
+            return
+        self._transport.connection(self._peer, self.address).call(RUN_GRAPH, payload, on_answer)
+
+    def recv_tensor(
+        self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
+    ) -> None:
+        span = None
+        if context.sampled:
+            span = self._recorder.open(self._sites[RECV_TENSOR], context, self._recorder.key(key))
+            context = span.context
+
+        def on_answer(payload: memoryview, error: StepError | None) -> None:
+            if error is None:
+                try:
+                    received = decode_received(payload)
+                except _UNREADABLE as fault:
+                    error = self._unreadable("RecvTensor", fault)
+            if error is not None:
+                received = Received(error=error)
+            if span is not None:
+                num_bytes = 0 if received.tensor is None else received.tensor.nbytes
+                _close(span, error, num_bytes, received.is_dead * Flag.DEAD, request_id)
+            done(received)
+
+        payload = encode_recv_tensor(step_id, key, request_id, context)
+        self._transport.connection(self._peer, self.address).call(RECV_TENSOR, payload, on_answer)
+
+    def start_abort(self, step_id: int, error: StepError) -> None:
+        self._tell(START_ABORT, step_id, self._contexts.get(step_id), error)
+
+    def cleanup_graph(self, step_id: int) -> None:
+        self._tell(CLEANUP, step_id, self._contexts.pop(step_id, None), None)
+
+    def _tell(
+        self, kind: int, step_id: int, context: SpanContext | None, error: StepError | None
+    ) -> None:
+        """A lost worker needs no telling: it ends our steps when it sees that we are gone."""
+        connection = self._transport.open_connection(self.address)
+        if connection is None:
+            return
+        context = context or NOT_SAMPLED
+        if context.sampled:
+            now = self._recorder.now()
+            span = self._recorder.writer().record(self._sites[kind], context, now, now)
+            context = context.under(span)
+        payload = encode_step_notice(step_id, context, error)
+        connection.tell(kind, payload, now=kind == START_ABORT)
+
+    def _unreadable(self, method: str, fault: Exception) -> StepError:
+        text = f"the answer of {self._peer} at {self.address} to {method} cannot be read: {fault}"
+        return StepError("INTERNAL", text, task=self._peer)
+
+
+def _close(
+    span: OpenSpan | None, error: StepError | None, num_bytes: int, flags: int = 0, extra: int = 0
+) -> None:
+    if span is not None:
+        span.close(num_bytes=num_bytes, flags=Flag.ERROR if error else flags, extra=extra)

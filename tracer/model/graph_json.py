@@ -18,7 +18,16 @@ from tracer.model.graph import Graph, GraphError, Input, Literal, Node, TensorSp
 from tracer.model.literal import literal_of
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")  # TF node_def_util.cc
-_NODE_FIELDS = {"name", "op", "inputs", "control_inputs", "requested_device", "attrs"}
+_NODE_FIELDS = {
+    "name": str,
+    "op": str,
+    "inputs": list,
+    "control_inputs": list,
+    "requested_device": str,
+    "attrs": dict,
+}
+_RUN_FIELDS = {"init": str, "feeds": dict, "fetches": list}  # each may be null
+_FORMS = {str: "a text", list: "a list of texts", dict: "an object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +128,13 @@ def read_graph_file(path: Path) -> GraphFile:
 
 
 def graph_file_from_json(raw: Any) -> GraphFile:
+    """Raises GraphError, as `read_graph_file`; keys that are not read (results) are left alone."""
     for key, form in (("client_graph", list), ("devices", dict), ("run", dict)):
         if not isinstance(raw, dict) or not isinstance(raw.get(key), form):
             kind = "a list of nodes" if form is list else "an object"
             raise GraphError(f"a graph file needs {key!r}, {kind}")
     graph = Graph(_client_node(index, item) for index, item in enumerate(raw["client_graph"]))
+    graph.topological()  # a cycle would wait for itself
     cluster, devices = _cluster_of(raw["devices"])
     return GraphFile(
         graph=graph,
@@ -135,16 +146,28 @@ def graph_file_from_json(raw: Any) -> GraphFile:
     )
 
 
+def _check_fields(where: str, raw: Mapping[str, Any], forms: Mapping[str, Any]) -> None:
+    for name, value in raw.items():
+        form = forms.get(name)
+        if form and not (isinstance(value, form) and _holds_texts(value)):
+            raise GraphError(f"{where}.{name} must be {_FORMS[form]}")
+
+
+def _holds_texts(value: Any) -> bool:
+    return not isinstance(value, list) or all(isinstance(item, str) for item in value)
+
+
 def _client_node(index: int, raw: Any) -> Node:
     where = f"client_graph[{index}]"
-    if not isinstance(raw, dict) or not all(isinstance(raw.get(k), str) for k in ("name", "op")):
+    if not isinstance(raw, dict) or not {"name", "op"} <= raw.keys():
         raise GraphError(f"{where} must be an object with the texts 'name' and 'op'")
+    _check_fields(where, raw, _NODE_FIELDS)
     if not _NODE_NAME.match(raw["name"]):
         raise GraphError(
             f"{where}: {raw['name']!r} is no node name; allowed are letters, digits, _./>-"
         )
-    if unknown := raw.keys() - _NODE_FIELDS:
-        allowed = ", ".join(sorted(_NODE_FIELDS))
+    if unknown := raw.keys() - _NODE_FIELDS.keys():
+        allowed = ", ".join(_NODE_FIELDS)
         raise GraphError(f"{where}: unknown field {min(unknown)!r}; allowed are {allowed}")
     attrs = dict(raw.get("attrs", {}))
     if "const_value" in attrs:
@@ -170,7 +193,11 @@ def _cluster_of(raw: Mapping[str, Any]) -> tuple[ClusterSpec, tuple[DeviceName, 
     if not raw:
         raise GraphError('\'devices\' is empty; write {"A": "/job:worker/task:0"} or {"worker": 1}')
     if all(isinstance(count, int) for count in raw.values()):
+        for job in raw:
+            _device_of(job, f"/job:{job}")
         cluster = ClusterSpec.of_counts(**raw)
+        if not cluster.jobs or min(raw.values()) < 0:
+            raise GraphError('\'devices\' counts no task; write for example {"ps": 1, "worker": 2}')
         return cluster, tuple(task.device() for task in cluster.tasks())
     specs = [_device_of(letter, text) for letter, text in raw.items()]
     devices = {
@@ -208,7 +235,8 @@ def _client_device(devices: tuple[DeviceName, ...]) -> DeviceName:
 
 
 def _run_spec(graph: Graph, raw: Mapping[str, Any]) -> RunSpec:
-    names = tuple(dict.fromkeys(raw.get("fetches", ())))
+    _check_fields("run", {k: v for k, v in raw.items() if v is not None}, _RUN_FIELDS)
+    names = tuple(dict.fromkeys(raw.get("fetches") or ()))
     feeds = raw.get("feeds") or {}
     return RunSpec(
         init=raw.get("init"),

@@ -1,0 +1,168 @@
+"""Placement: which device, and why."""
+
+import pytest
+
+from tracer.model.cluster import DeviceName, TaskName
+from tracer.model.graph import Graph, Input
+from tracer.model.graph_builder import GraphBuilder
+from tracer.ops.registry import lookup
+from tracer.passes.place import PlacementError, check_requests, place
+
+PS = TaskName("ps", 0).device()
+W0 = TaskName("worker", 0).device()
+W0_1 = TaskName("worker", 0).device(index=1)
+W1 = TaskName("worker", 1).device()
+DEVICES = (PS, W0, W0_1, W1)
+
+
+def placed(
+    b: GraphBuilder, devices: tuple[DeviceName, ...] = DEVICES
+) -> dict[str, tuple[str, str]]:
+    graph = place(b.graph(), devices, W0, lookup)
+    return {node.name: (node.device, node.reason) for node in graph.nodes}
+
+
+def variable(b: GraphBuilder, name: str = "v", op: str = "VarHandleOp") -> Input:
+    return b.op(op, name=name, dtype="float32", shape=[2], shared_name=name)
+
+
+def test_a_node_goes_where_it_asks_to() -> None:
+    b = GraphBuilder()
+    with b.device("/job:worker/task:0/device:CPU:1"):
+        b.op("NoOp", name="n")
+    assert placed(b)["n"] == (str(W0_1), "requested")
+
+
+def test_a_request_that_leaves_a_choice_gets_the_first_device_near_the_client() -> None:
+    b = GraphBuilder()
+    with b.device("/job:worker"):
+        b.op("NoOp", name="n")
+    assert placed(b)["n"] == (str(W0), "requested")
+
+
+def test_an_open_request_prefers_a_gpu() -> None:
+    b = GraphBuilder()
+    with b.device("/job:worker/task:1"):
+        b.op("NoOp", name="n")
+    gpu = TaskName("worker", 1).device("GPU")
+    assert placed(b, (*DEVICES, gpu))["n"] == (str(gpu), "requested")
+
+
+def test_without_a_request_the_client_device_it_is() -> None:
+    b = GraphBuilder()
+    x = b.placeholder([2], name="x")
+    b.op("Neg", x, name="n", T="float32")
+    assert placed(b)["n"] == (str(W0), "default")
+
+
+def test_a_colocation_class_shares_one_device_though_its_name_was_pruned() -> None:
+    b = GraphBuilder()
+    b.op("NoOp", name="open", _class=["loc:@gone"])
+    with b.device("/job:ps"):
+        b.op("NoOp", name="asks", _class=["loc:@gone"])
+    assert placed(b) == {"open": (str(PS), "colocated"), "asks": (str(PS), "requested")}
+
+
+def test_a_class_whose_members_ask_for_different_devices_is_refused() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        b.op("NoOp", name="one")
+    with b.device("/job:worker"):
+        b.op("NoOp", name="other", _class=["loc:@one"])
+    with pytest.raises(PlacementError, match=r"'one' and 'other'.*/job:ps and /job:worker"):
+        placed(b)
+
+
+def test_ops_go_with_their_variable_whatever_they_ask() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        v = variable(b)
+    b.op("ReadVariableOp", v, name="read", dtype="float32")
+    with b.device("/job:worker/task:1"):
+        b.op("AssignVariableOp", v, b.const([1.0, 2.0]), name="assign", dtype="float32")
+    found = placed(b)
+    assert found["v"] == (str(PS), "requested")
+    assert found["read"] == found["assign"] == (str(PS), "resource")
+
+
+def test_two_variables_of_one_op_share_a_device() -> None:
+    b = GraphBuilder()
+    accumulator = variable(b, "slot")
+    with b.device("/job:ps"):
+        v = variable(b)
+    zero = b.const(0.0, name="zero")
+    b.op("ResourceApplyMomentum", v, accumulator, zero, zero, zero, name="apply", T="float32")
+    found = placed(b)
+    assert found["slot"] == (str(PS), "colocated")
+    assert found["apply"] == (str(PS), "resource")
+
+
+def test_a_reference_variable_holds_its_assignments_but_not_its_readers() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        v = variable(b, op="VariableV2")
+    b.op("Assign", v, b.const([1.0, 2.0]), name="assign", T="float32")
+    b.op("Identity", v, name="read", T="float32")
+    found = placed(b)
+    assert found["assign"] == (str(PS), "resource")
+    assert found["read"] == (str(W0), "default")
+
+
+def test_an_unplaced_source_goes_with_its_consumers() -> None:
+    b = GraphBuilder()
+    alone, shared = b.const(1.0, name="alone"), b.const(1.0, name="shared")
+    with b.device("/job:ps"):
+        b.op("AddV2", alone, shared, name="far", T="float32")
+    with b.device("/job:worker/task:1"):
+        b.op("Neg", shared, name="other", T="float32")
+    found = placed(b)
+    assert found["alone"] == (str(PS), "generator")
+    assert found["shared"] == (str(W0), "default")
+
+
+def test_a_source_that_leaves_a_choice_goes_with_its_consumers_within_it() -> None:
+    b = GraphBuilder()
+    with b.device("/job:worker"):
+        x = b.const(1.0, name="x")
+    with b.device("/job:worker/task:1"):
+        b.op("Neg", x, name="n", T="float32")
+    assert placed(b)["x"] == (str(W1), "requested")
+
+
+def test_what_reads_a_shape_goes_with_the_tensor() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        x = b.placeholder([2], name="x")
+    b.op("Shape", x, name="shape", T="float32")
+    assert placed(b)["shape"] == (str(PS), "metadata")
+
+
+@pytest.mark.parametrize(
+    ("request_", "hint"),
+    [
+        (
+            "/job:nosuch/task:0",
+            r"assigned to /job:nosuch/task:0 but available devices are \[ /job:ps",
+        ),
+        ("/job:worker/task:9", "operation bad"),
+        ("/device:TPU:0", "Make sure the device specification refers to a valid device"),
+        ("/jobs:ps", "operation bad: 'jobs:ps'"),
+    ],
+)
+def test_a_device_that_is_not_there_is_named_with_those_that_are(request_: str, hint: str) -> None:
+    b = GraphBuilder()
+    b.op("NoOp", name="healthy")
+    graph = Graph(
+        [*b.graph().nodes, b.graph()["healthy"].with_(name="bad", requested_device=request_)]
+    )
+    with pytest.raises(PlacementError, match=hint):
+        place(graph, DEVICES, W0, lookup)
+    with pytest.raises(PlacementError, match=hint):
+        check_requests(graph, DEVICES)
+
+
+def test_a_graph_whose_requests_can_be_met_passes_the_check() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps/device:CPU:*"):
+        b.op("NoOp")
+    check_requests(b.graph(), DEVICES)

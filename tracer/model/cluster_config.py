@@ -1,7 +1,7 @@
 """The rules of a cluster description: TF_CONFIG, or the cluster object alone.
 
-A fault is named by its path in the JSON with what to write instead, before any socket is opened. Names
-of hosts are not resolved here: a cluster may be described on a machine that cannot see it.
+A fault is named by its path in the JSON with what to write instead, before any socket is opened.
+Names of hosts are not resolved here: a cluster may be described on a machine that cannot see it.
 """
 
 import difflib
@@ -20,7 +20,7 @@ _EXAMPLE = '{"worker": ["host1:2222", "host2:2222"], "ps": ["host0:2222"]}'
 
 
 def read_config(raw: Any) -> ClusterConfig:
-    """Raises ClusterError for the first fault. A TF_CONFIG says who we are; a bare cluster does not."""
+    """Raises ClusterError for the first fault. Only a TF_CONFIG says who we are."""
     if not isinstance(raw, dict):
         raise ClusterError(
             f"a cluster description is an object such as {_EXAMPLE}, not {_kind(raw)}"

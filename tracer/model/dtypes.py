@@ -1,7 +1,7 @@
 """What dtype an output has, and how many outputs a node has, read from attributes alone.
 
-Passes and readers need this before any kernel exists. A node whose `specs` are known (a captured one)
-answers from them; a TF op by the table below, which follows the op's registration in TF.
+Passes and readers need this before any kernel exists. A node whose `specs` are known (a captured
+one) answers from them; a TF op by the table below, which follows the op's registration in TF.
 """
 
 from collections.abc import Mapping

@@ -110,7 +110,7 @@ def _pushed(stack: list[_Scope], scope: _Scope) -> Iterator[None]:
 
 
 def _callers_line() -> str:
-    """`file:line` of the first frame outside this file; the file relative to here if it is below."""
+    """`file:line` of the first frame outside this file; of files elsewhere only the name."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename == __file__:
         frame = frame.f_back

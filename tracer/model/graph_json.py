@@ -32,7 +32,7 @@ _FORMS = {str: "a text", list: "a list of texts", dict: "an object"}
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What to run. `names` are the fetches and targets in the order in which they were asked for."""
+    """What to run. `names` are fetches and targets in the order of the file."""
 
     init: str | None
     feeds: Mapping[str, Literal]

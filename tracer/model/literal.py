@@ -1,7 +1,7 @@
 """Literals from and to plain JSON values.
 
-Numbers are packed little-endian, row-major. A string element is its UTF-8 bytes after their number as
-uint32, since strings have no fixed size.
+Numbers are packed little-endian, row-major. A string element is its UTF-8 bytes after their number
+as uint32, since strings have no fixed size.
 """
 
 import math

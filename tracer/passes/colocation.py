@@ -52,7 +52,7 @@ class Colocation:
 def variables_of(graph: Graph, node: Node, lookup: Callable[[str], OpDef]) -> list[str]:
     """The handles and reference variables that `node` must sit beside.
 
-    A handle never crosses devices; a reference variable does as a plain value, unless it is assigned.
+    A handle never crosses devices; a reference variable may, as a plain value, to its readers.
     """
     found = [i.node for i in node.inputs if graph[i.node].op in HANDLES]
     if not found or any(graph[name].op == "VarHandleOp" for name in found):

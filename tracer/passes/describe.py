@@ -39,7 +39,7 @@ def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
 
 
 def describe_partitions(full: Graph, placed: Graph, partitions: Sequence[Partition]) -> Row:
-    """What `tracer partition --json` prints: transfers, client ends, added and dropped nodes, places.
+    """What `tracer partition --json` prints.
 
     `full` is the client's graph, `placed` the pruned and placed one, `partitions` those by device.
     """

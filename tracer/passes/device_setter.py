@@ -9,11 +9,11 @@ from tracer.ops.variable import HANDLES
 
 
 def replica_device_setter(cluster: ClusterSpec, worker_device: str) -> Callable[[Node], str]:
-    """Gives each node the device to ask for: variables take turns over the ps tasks in creation order.
+    """Gives each node the device to ask for: variables take turns over the ps tasks.
 
-    Turns count variables, not bytes, and go on from one graph to the next. What a node asks for itself
-    wins. A node colocated with another asks for nothing: it follows (TF's `colocate_with` hides the
-    device scopes). Without a ps, nodes keep their requests.
+    Turns count variables, not bytes, and go on from one graph to the next. What a node asks for
+    itself wins. A node colocated with another asks for nothing: it follows (TF's `colocate_with`
+    hides the device scopes). Without a ps, nodes keep their requests.
     """
     servers = [DeviceSpec("ps", index) for index in sorted(cluster.jobs.get("ps", ()))]
     turns = cycle(servers)

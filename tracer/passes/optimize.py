@@ -13,8 +13,8 @@ MAX_REPLICATED = 16  #: elements; a larger constant is sent (TF `replicate_const
 def replicate_small_constants(graph: Graph) -> Graph:
     """Copies a small constant to each device that uses it, in place of sending it.
 
-    Left alone are constants whose consumers share one device, and those with control consumers, whose
-    edges would multiply too.
+    Left alone are constants whose consumers share one device, and those with control consumers,
+    whose edges would multiply too.
     """
     numbers = count()
     copies = {

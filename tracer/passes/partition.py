@@ -1,7 +1,8 @@
 """Cut a placed graph into partitions and join them by Send/Recv pairs (TF `graph_partition.cc`).
 
-Done twice: by worker on the master (`_S<n>`), then by device on each worker (`_G<n>`). One output goes
-to one partition once, however many consumers it has there. A control edge sends an empty constant.
+Done twice: by worker on the master (`_S<n>`), then by device on each worker (`_G<n>`). One output
+goes to one partition once, however many consumers it has there. A control edge sends an empty
+constant.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ def _task_prefix(device: str) -> str:
 
 
 class _Cut:
-    """One cut in the making: nodes are walked in order, and each partition grows as edges need it."""
+    """One cut in the making: nodes are walked in order, partitions grow as edges need it."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class _Cut:
     def _value(
         self, edge: Edge, source: Node, sending: list[Node]
     ) -> tuple[Input, str, tuple[TensorSpec, ...]]:
-        """What is sent, its dtype and spec: the output, or an empty constant made after the source."""
+        """What is sent, its dtype and spec: the output, or an empty constant after the source."""
         if edge.src_port is not None:
             output = Input(edge.src, edge.src_port)
             spec = source.specs[edge.src_port : edge.src_port + 1]

@@ -1,7 +1,7 @@
 """Give every node a device, with the reason (TF `placer.cc`).
 
-Nodes that must stay together get the first device that all their requests allow; without a request it
-is the client's. A source that nobody placed waits, and goes where its consumers went.
+Nodes that must stay together get the first device that all their requests allow; without a request
+it is the client's. A source that nobody placed waits, and goes where its consumers went.
 """
 
 import difflib
@@ -31,9 +31,9 @@ def place(
     """The same graph with `device` and `reason` on every node.
 
     Reasons: `requested` as asked; `colocated` with its class; `resource` with the variable it uses,
-    whatever it asked for; `metadata` with the input whose shape it reads; `generator` a source, with
-    its consumers; `default` the client's device. Raises PlacementError naming the node, what it asked
-    for and what there is.
+    whatever it asked for; `metadata` with the input whose shape it reads; `generator` a source,
+    with its consumers; `default` the client's device. Raises PlacementError naming the node, what
+    it asked for and what there is.
     """
     choose = _Chooser(devices, client_device)
     colocation = Colocation(graph, lookup)
@@ -136,8 +136,8 @@ def _move_to_neighbours(
 ) -> None:
     """TF's two heuristics, for ungrouped nodes whose request leaves the choice.
 
-    What only reads a shape goes with its input; a source, once all others have their place, goes with
-    its consumers if they share one.
+    What only reads a shape goes with its input; a source, once all others have their place, goes
+    with its consumers if they share one.
     """
     sources: dict[str, Node] = {}
     for node in alone:

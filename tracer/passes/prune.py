@@ -1,9 +1,9 @@
 """Keep what a request needs, and put the client's ends on it (whitepaper §4.2).
 
-A feed replaces an output by a node that takes the value from the client, so that what only served the
-fed output falls away; a fetch adds a node that hands the value back. In a cluster these are
-client-terminated `_Recv`/`_Send` on the client's device, in one task without a cluster `_Arg`/`_Retval`
-(TF `subgraph.cc`).
+A feed replaces an output by a node that takes the value from the client, so that what only served
+the fed output falls away; a fetch adds a node that hands the value back. In a cluster these are
+client-terminated `_Recv`/`_Send` on the client's device, in one task without a cluster
+`_Arg`/`_Retval` (TF `subgraph.cc`).
 """
 
 import difflib
@@ -41,8 +41,8 @@ def prune(
 ) -> Graph:
     """The subgraph that `fetches` (`node:port`) and `targets` (`node`) need once `feeds` are given.
 
-    An output both fed and fetched leaves no node: the client answers it. A feed that nothing needs is
-    no error and leaves none either. Raises GraphError if a name is none of the graph.
+    An output both fed and fetched leaves no node: the client answers it. A feed that nothing needs
+    is no error and leaves none either. Raises GraphError if a name is none of the graph.
     """
     fed = _outputs(graph, feeds, "feed")
     fetched = [output for output in _outputs(graph, fetches, "fetch") if output not in fed]

@@ -90,6 +90,7 @@ class TaskRecord:
     outcome: str = "running"  #: running | done | failed | killed | lost
     error: str = ""
     recorded: int = 0
+    written: int = 0
     last_seen_ns: int = 0
 
 

@@ -6,9 +6,8 @@ turn refers to was written before it, so it is found in the same turn.
 
 import json
 import mmap
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +186,11 @@ class Batch:
     records: Records
     annotations: dict[int, Annotation]
 
+    def parts(self, num_spans: int) -> "Iterator[Batch]":
+        """The same in parts of at most so many spans; none if it is empty."""
+        for first in range(0, len(self.records), num_spans):
+            yield replace(self, records=self.records[first : first + num_spans])
+
 
 class HomeReader:
     """All files of one recorder."""
@@ -198,7 +202,7 @@ class HomeReader:
         self.attempt: int = told["attempt"]
         self.pid: int = told["pid"]
         self.resource: dict[str, Any] = told["resource"]
-        self.was_closed = False
+        self._told_recorded: int | None = None
         self.is_over = False
         self.last_seen_ns = 0
         self._sites = SitesFile(folder / SITES_FILE)
@@ -216,7 +220,9 @@ class HomeReader:
 
     @property
     def num_recorded(self) -> int:
-        """Spans begun, as counted from the rings."""
+        """Spans begun: as the recorder said when it closed, else as counted in its rings."""
+        if self._told_recorded is not None:
+            return self._told_recorded
         return sum(file.num_begun for file in self._hot.values())
 
     def take(self, now: int = 0, *, at_end: bool = False) -> Batch:
@@ -224,7 +230,7 @@ class HomeReader:
 
         `now` is a time at which a process still alive was seen; `at_end` treats it as over.
         """
-        self.was_closed = (self.folder / CLOSED_FILE).exists()
+        self._look_for_close()
         self.is_over = at_end or self.was_closed or not is_locked(self.folder / LOCK_FILE)
         if not self.is_over:
             self.last_seen_ns = max(self.last_seen_ns, now)
@@ -239,6 +245,16 @@ class HomeReader:
         self._annotate()
         self._sites.refresh()
         return Batch(self, ended, self._annotations_of(ended))
+
+    @property
+    def was_closed(self) -> bool:
+        """Whether the recorder ended in order."""
+        return self._told_recorded is not None
+
+    def _look_for_close(self) -> None:
+        path = self.folder / CLOSED_FILE
+        if path.exists():
+            self._told_recorded = json.loads(path.read_text(encoding="utf-8"))["recorded"]
 
     def _find_files(self) -> None:
         for path in self.folder.glob(f"*{HOT_SUFFIX}"):
@@ -278,11 +294,12 @@ class HomeReader:
         return {span: self._annotations.pop(span) for span in spans}
 
     def release(self) -> None:
-        """All that was taken is in the trace; the folder goes once the recorder is over."""
+        """All that was taken is in the trace; the files go once the recorder is over."""
         for file in self._hot.values():
             file.release()
         if self.is_over:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            for path in self.folder.iterdir():  # the folder stays: its number is taken
+                path.unlink()
 
 
 def find_homes(scratch: Path, known: set[Path]) -> Iterator[HomeReader]:

@@ -33,9 +33,9 @@ FLAG_ATTRIBUTES: Final = {
 EDGE_FLAGS: Final = {"control": Flag.CONTROL, "feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE}
 
 
-def is_wait(site: SiteInfo) -> bool:
-    """Whether `extra` is the time waited, which is told also where it is 0."""
-    return bool(site.kind) and SPAN_KINDS[site.kind].extra == WAIT
+def extra_of(kind: str) -> str:
+    """The attribute that the field `extra` is for this kind; empty: none."""
+    return SPAN_KINDS[kind].extra if kind else ""
 
 
 def present_bits(records: Records, sites: Sequence[SiteInfo]) -> npt.NDArray[np.uint32]:
@@ -43,7 +43,8 @@ def present_bits(records: Records, sites: Sequence[SiteInfo]) -> npt.NDArray[np.
     bits = np.zeros(len(records), np.uint32)
     for position, name in enumerate(FIELD_ATTRIBUTES):
         bits |= (records[name] != 0).astype(np.uint32) << position
-    waits = np.array([is_wait(site) for site in sites])[records["site"]]
+    # a recv that waited for nothing waited 0 ns: that is told, other zeros are not
+    waits = np.array([extra_of(site.kind) == WAIT for site in sites])[records["site"]]
     waits &= (records["flags"] & Flag.UNFINISHED) == 0
     bits |= waits.astype(np.uint32) << (len(FIELD_ATTRIBUTES) - 1)
     return bits
@@ -56,7 +57,7 @@ def present_fields(bits: int) -> list[str]:
 def field_attributes(kind: str, bits: int, flags: int) -> Iterator[tuple[str, str]]:
     """(record field, attribute) of the numbers and texts that such a record has."""
     for name in present_fields(bits):
-        attribute = SPAN_KINDS[kind].extra if name == EXTRA else FIELD_ATTRIBUTES[name]
+        attribute = extra_of(kind) if name == EXTRA else FIELD_ATTRIBUTES[name]
         if attribute:
             yield name, attribute
     if flags & Flag.UNFINISHED:

@@ -54,3 +54,14 @@ def training_step(number: int, at: int = 0) -> list[SpanRecord]:
         span("ps:0", "executor", "op.run", 700, 800, "update_w", span=ids + 8, parent=ids + 1,
              op="ResourceApplyGradientDescent", device=PS, ready=start + 690, version=number + 1),
     ]  # fmt: skip
+
+
+def move_segment(source: Path, target: Path) -> None:
+    """Makes the only segment of one trace the second of another."""
+    (source / COLUMNS / "00000.arrow").rename(target / COLUMNS / "00001.arrow")
+    manifests = [
+        Manifest.from_json(manifest_path(folder).read_text(encoding="utf-8"))
+        for folder in (source, target)
+    ]
+    manifests[1].recorded = manifests[1].written = sum(one.written for one in manifests)
+    manifest_path(target).write_text(manifests[1].to_json(), encoding="utf-8")

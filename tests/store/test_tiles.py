@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.store.sample_trace import EPOCH, write_trace
+from tests.store.sample_trace import EPOCH, move_segment, write_trace
 from tracer.model.trace_folder import Flag
 from vizdist.store.columns import SpanRecord
 from vizdist.store.problems import TraceError
@@ -99,7 +99,7 @@ def test_segments_together_give_what_one_gives(tmp_path: Path) -> None:
     trace = open_trace(write_trace(tmp_path / "whole.trace", records))
     folder = write_trace(tmp_path / "a.trace", records[::2])
     other = write_trace(tmp_path / "b.trace", records[1::2])
-    (other / "columns" / "00000.arrow").rename(folder / "columns" / "00001.arrow")
+    move_segment(other, folder)
     split = open_trace(folder)
     for width in (16, 100, 1000):
         one = trace.tiles(trace.start, trace.end, width)

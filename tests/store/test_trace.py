@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.store.sample_trace import EPOCH, training_step, write_trace
+from tests.store.sample_trace import EPOCH, move_segment, training_step, write_trace
 from vizdist.store.problems import TraceError
 from vizdist.store.trace import Link, Trace, open_trace
 
@@ -69,7 +69,7 @@ def test_several_segments_are_one_table(tmp_path: Path, trace: Trace) -> None:
     more = write_trace(
         tmp_path / "more.trace", [*training_step(2, at=4000), *training_step(3, at=6000)]
     )
-    (more / "columns" / "00000.arrow").rename(folder / "columns" / "00001.arrow")
+    move_segment(more, folder)
     two = open_trace(folder)
     assert two.steps == trace.steps
     assert [row.lane for row in two.rows] == [row.lane for row in trace.rows]

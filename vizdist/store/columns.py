@@ -1,13 +1,20 @@
 """Builds a segment from spans that arrive one by one in any order (foreign and unmerged traces)."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from tracer.model.trace_folder import COLUMN_LIST, SEGMENT_ROWS, SEGMENT_SUFFIX
-from vizdist.store.segments import NUMBER_COLUMNS, Array, RowKey, write_segment
+from tracer.model.trace_folder import SEGMENT_ROWS, SEGMENT_SUFFIX
+from vizdist.store.segments import (
+    NUMBER_COLUMNS,
+    TEXT_COLUMNS,
+    Array,
+    RowKey,
+    write_segment,
+)
 
 BY_CONTAINMENT = -1  #: depth of a span whose row is found by what lies in what
 _BATCH = 1 << 16
@@ -47,18 +54,27 @@ _WORDS = tuple(name for name in SpanRecord._fields if name not in _TYPES)
 
 
 class ColumnsBuilder:
-    """Takes spans, keeps them as columns, writes them as segments in order."""
+    """Takes spans one by one and keeps them as columns."""
 
     def __init__(self) -> None:
         self._pending: list[SpanRecord] = []
         self._parts: dict[str, list[Array]] = {name: [] for name in SpanRecord._fields}
         self._words: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
-        self.overlaps = 0  #: spans that overlap another of their lane without nesting
+        self._names: dict[str, dict[str, str]] = {name: {} for name in _WORDS}
 
     def add(self, record: SpanRecord) -> None:
         self._pending.append(record)
         if len(self._pending) >= _BATCH:
             self._settle()
+
+    def words(self, column: str) -> list[str]:
+        """What a text column holds so far."""
+        self._settle()
+        return list(self._words[column])
+
+    def rename(self, column: str, old: str, new: str) -> None:
+        """Says another word for one, in all spans so far; two may become equal."""
+        self._names[column][old] = new
 
     def _settle(self) -> None:
         """Turns the pending tuples into column parts."""
@@ -71,73 +87,94 @@ class ColumnsBuilder:
             self._parts[name].append(part)
         self._pending.clear()
 
-    def columns(self) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
-        """All spans so far, in order of arrival, with the words of text columns."""
+    def table(self) -> "Table":
+        """All spans so far, in order of arrival."""
         self._settle()
         columns = {
             name: np.concatenate([np.empty(0, _TYPES.get(name, "int32")), *parts])
             for name, parts in self._parts.items()
         }
-        return columns, {name: tuple(words) for name, words in self._words.items()}
+        words = {}
+        for name, known in self._words.items():
+            codes, words[name] = _renamed(known, self._names[name])
+            columns[name] = codes[columns[name]]
+        return Table(columns, words)
+
+
+def _renamed(known: Iterable[str], names: dict[str, str]) -> tuple[Array, tuple[str, ...]]:
+    """New codes for old ones and the words they stand for, each once."""
+    fresh: dict[str, int] = {}
+    codes = [fresh.setdefault(names.get(word, word), len(fresh)) for word in known]
+    return np.array(codes, np.int32), tuple(fresh)
+
+
+@dataclass(slots=True)
+class Table:
+    """Spans as columns, before they have rows; text as codes into `words`."""
+
+    columns: dict[str, Array]
+    words: dict[str, tuple[str, ...]]
 
     def write(self, folder: Path) -> int:
-        """Writes the segments into an existing folder; returns the number of spans."""
-        columns, words = self.columns()
-        rows, row = self._rows(columns, words)
-        numbers = {name: columns[name] for name in NUMBER_COLUMNS if name != "row"} | {"row": row}
-        texts = {c.name: (columns[c.name], words[c.name]) for c in COLUMN_LIST if c.type == "text"}
+        """Writes the segments into an existing folder; returns the number of overlaps in lanes."""
+        rows, row, overlaps = self._rows()
+        columns = self.columns | {"row": row}
         order = np.lexsort((columns["start"], row))
         for number, at in enumerate(range(0, max(1, len(row)), SEGMENT_ROWS)):
             part = order[at : at + SEGMENT_ROWS]
             write_segment(
                 folder / f"{number:05d}{SEGMENT_SUFFIX}",
                 rows,
-                {name: column[part] for name, column in numbers.items()},
-                {name: (codes[part], table) for name, (codes, table) in texts.items()},
+                {name: columns[name][part] for name in NUMBER_COLUMNS},
+                {name: (columns[name][part], self.words[name]) for name in TEXT_COLUMNS},
             )
-        return len(row)
+        return overlaps
 
-    def _rows(
-        self, columns: dict[str, Array], words: dict[str, tuple[str, ...]]
-    ) -> tuple[list[RowKey], Array]:
-        """The row table, and every span's place in it."""
-        lanes = columns["task"].astype(np.int64) * len(words["lane"]) + columns["lane"]
+    def _rows(self) -> tuple[list[RowKey], Array, int]:
+        """The row table, every span's place in it, and how many spans overlap in their lane."""
+        columns, width = self.columns, max(1, len(self.words["lane"]))
+        lanes = columns["task"].astype(np.int64) * width + columns["lane"]
         depth = columns["depth"].copy()
         free = np.flatnonzero(depth < 0)
         order = free[np.lexsort((-columns["end"][free], columns["start"][free], lanes[free]))]
-        depth[order] = self._depths(lanes[order], columns["start"][order], columns["end"][order])
+        depth[order], overlaps = _depths(
+            lanes[order], columns["start"][order], columns["end"][order]
+        )
         packed, row = np.unique(np.stack((lanes, depth)), axis=1, return_inverse=True)
-        width = max(1, len(words["lane"]))
         keys = [
-            RowKey(words["task"][lane // width], words["lane"][lane % width], int(level))
+            RowKey(self.words["task"][lane // width], self.words["lane"][lane % width], level)
             for lane, level in packed.T.tolist()
         ]
-        return keys, row.reshape(-1).astype(np.uint32)
+        return keys, row.reshape(-1).astype(np.uint32), overlaps
 
-    def _depths(self, lanes: Array, starts: Array, ends: Array) -> list[int]:
-        """Depths by containment of spans in order of (lane, start, longest first).
 
-        A span that overlaps its neighbour without lying in it goes one deeper: nothing in a row
-        overlaps, no end is moved (case I09).
-        """
-        depths = []
-        stack: list[int] = []
-        current = -1
-        for lane, start, end in zip(lanes.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            if lane != current:
-                current = lane
-                stack.clear()
-            while stack and stack[-1] <= start:
-                stack.pop()
-            if stack and end > stack[-1]:
-                self.overlaps += 1
-            depths.append(len(stack))
-            stack.append(end)
-        return depths
+def _depths(lanes: Array, starts: Array, ends: Array) -> tuple[list[int], int]:
+    """Depths by containment of spans in order of (lane, start, longest first), and the overlaps.
+
+    A span that overlaps its neighbour without lying in it goes one deeper: nothing in a row overlaps,
+    no end is moved (case I09).
+    """
+    depths = []
+    overlaps = 0
+    stack: list[int] = []
+    current = -1
+    for lane, start, end in zip(lanes.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        if lane != current:
+            current = lane
+            stack.clear()
+        while stack and stack[-1] <= start:
+            stack.pop()
+        overlaps += bool(stack) and end > stack[-1]
+        depths.append(len(stack))
+        stack.append(end)
+    return depths, overlaps
 
 
 def write_records(folder: Path, records: Iterable[SpanRecord]) -> int:
+    """Writes these spans as segments; returns their number."""
     builder = ColumnsBuilder()
     for record in records:
         builder.add(record)
-    return builder.write(folder)
+    table = builder.table()
+    table.write(folder)
+    return len(table.columns["start"])

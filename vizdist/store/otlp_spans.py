@@ -6,7 +6,9 @@ plain numbers are read too (case I16).
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 DEPTH_LIMIT = 64  #: nested attribute values deeper than this are cut
@@ -15,14 +17,15 @@ Raw = Mapping[str, Any]
 
 
 def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
 
 
 def camel_keys(raw: Any) -> dict[str, Any]:
     """A mapping whose snake_case keys are spelled in camelCase; {} for anything else."""
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, dict):
         return {}
+    if not any("_" in key for key in raw):
+        return raw
     return {camel(key) if "_" in key else key: value for key, value in raw.items()}
 
 
@@ -79,28 +82,64 @@ def value_of(raw: Any, depth: int = 0) -> Any:
     """What an AnyValue holds; None for an empty one, which means "not available"."""
     if depth > DEPTH_LIMIT:
         return "…"
-    value = camel_keys(raw)
-    for key, item in value.items():
-        if key == "intValue":
-            return integer(item, 0)
-        if key == "arrayValue":
-            return [value_of(v, depth + 1) for v in _list(camel_keys(item).get("values"))]
-        if key == "kvlistValue":
-            return attributes_of(camel_keys(item).get("values"), depth + 1)
-        if key in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
-            return item
+    for key, item in raw.items() if isinstance(raw, dict) else ():
+        reader = _READERS.get(key)
+        if reader is not None:
+            return reader(item, depth)
     return None
-
-
-def _list(raw: Any) -> list[Any]:
-    return raw if isinstance(raw, list) else []
 
 
 def attributes_of(raw: Any, depth: int = 0) -> dict[str, Any]:
     """A KeyValue list as a mapping; what is not one is left out."""
-    items: Iterable[Any] = raw if isinstance(raw, list) else ()
-    return {
-        str(item["key"]): value_of(item.get("value"), depth)
-        for item in items
-        if isinstance(item, Mapping) and "key" in item
-    }
+    found: dict[str, Any] = {}
+    for item in raw if isinstance(raw, list) else ():
+        if isinstance(item, dict) and "key" in item:
+            found[str(item["key"])] = value_of(item.get("value"), depth)
+    return found
+
+
+def _list_of(raw: Any, depth: int) -> list[Any]:
+    values = raw.get("values") if isinstance(raw, dict) else None
+    return [value_of(v, depth + 1) for v in values] if isinstance(values, list) else []
+
+
+def _mapping_of(raw: Any, depth: int) -> dict[str, Any]:
+    return attributes_of(raw.get("values") if isinstance(raw, dict) else None, depth + 1)
+
+
+_READERS: dict[str, Callable[[Any, int], Any]] = {
+    spelled: reader
+    for name, reader in {
+        "stringValue": lambda value, _: value,
+        "intValue": lambda value, _: integer(value),
+        "boolValue": lambda value, _: value,
+        "doubleValue": lambda value, _: value,
+        "bytesValue": lambda value, _: value,
+        "arrayValue": _list_of,
+        "kvlistValue": _mapping_of,
+    }.items()
+    for spelled in (name, re.sub("([A-Z])", lambda m: "_" + m[0].lower(), name))
+}
+
+
+def key_values(attributes: Mapping[str, Any], depth: int = 0) -> list[dict[str, Any]]:
+    """The reverse of `attributes_of`, for plain values and exact decimals."""
+    return [{"key": str(k), "value": _any_value(v, depth)} for k, v in attributes.items()]
+
+
+def _any_value(value: Any, depth: int) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if depth > DEPTH_LIMIT:
+        return {"stringValue": "…"}
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+        return {"intValue": str(value)}
+    if isinstance(value, Decimal | float):
+        return {"doubleValue": float(value)}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": key_values(value, depth + 1)}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [_any_value(item, depth + 1) for item in value]}}
+    return {"stringValue": str(value)}

@@ -14,11 +14,41 @@ class TraceError(Exception):
 class Problem:
     """Something missing or mended in a trace that could still be opened.
 
-    `kind` is a stable key (`torn`, `repaired`, `orphan`, …) that pages translate by; `text` says it in
-    English; `count` is how many spans, strings or bytes; `where` is the file or span it concerns.
+    `kind` is a key of PROBLEMS, which pages translate by; `text` says it in English; `count` is how
+    many spans, strings or bytes; `where` is the file or span it concerns.
     """
 
     kind: str
     text: str
     count: int = 1
     where: str = ""
+
+
+PROBLEMS = {
+    "torn": "{where} is cut off: its last {count:,} bytes could not be read",
+    "damaged": "{where} is damaged: {count:,} bytes could not be read",
+    "cut": "{where} is cut off: {count:,} whole events were read, the last at {detail} s",
+    "line": "{count:,} lines of {where} could not be read as spans",
+    "escapes": "{count:,} strings of {where} held illegal escapes; each backslash was kept as it is",
+    "control": "{count:,} strings of {where} held control characters, shown as �",
+    "utf8": "{count:,} bytes of {where} were not UTF-8, shown as �",
+    "token": "{count:,} bare words (inf, nan, N/A) of {where} are shown as not available",
+    "skipped": "{count:,} events of {where} are no spans and were not read: {detail}",
+    "invalid": "{count:,} spans of {where} had no usable times and were left out",
+    "overlap": "{count:,} spans overlap another of their lane without nesting; they got rows of their own",
+    "orphan": "{count:,} spans name a parent that is not in this trace; the first is {where}",
+    "cycle": "{count:,} spans were their own ancestors; the circle was cut at {where}",
+    "time-unit": "the median span of {where} lasts {detail}, which is unusual: if its times are not µs, "
+    "say so with --time-unit",
+    "manifest": "{where} cannot be read: {detail}",
+    "unmerged": "{where} has no complete columns, so its span files were read instead",
+    "missing-task": "{where} has no span file",
+    "format": "{where} cannot be read: {detail}",
+    "segment": "{where} could not be used, so the span files were read instead: {detail}",
+    "count": "{count:,} recorded spans were not written",
+}
+
+
+def problem(kind: str, count: int = 1, where: str = "", detail: str = "") -> Problem:
+    text = PROBLEMS[kind].format(count=count, where=where, detail=detail)
+    return Problem(kind, text, count, where)

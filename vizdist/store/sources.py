@@ -3,11 +3,41 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Protocol, TypedDict, Unpack
 
-from tracer.model.trace_folder import COLUMNS, MANIFEST, SEGMENT_SUFFIX, Manifest, manifest_path
-from vizdist.store.problems import Problem, TraceError
+from tracer.model.trace_folder import (
+    COLUMNS,
+    MANIFEST,
+    SEGMENT_SUFFIX,
+    SPANS,
+    Manifest,
+    manifest_path,
+)
+from vizdist.store.importers import chrome_json, otlp
+from vizdist.store.importing import Sink
+from vizdist.store.index import open_index
+from vizdist.store.problems import Problem, TraceError, problem
 from vizdist.store.segments import Segment, read_segments
+
+
+class Importer(Protocol):
+    """What a module of `importers` offers."""
+
+    def sniff(self, path: Path) -> bool:
+        """Whether the file is of this format."""
+        ...
+
+    def load(self, path: Path, sink: Sink) -> None:
+        """Reads what can be read; says what cannot."""
+        ...
+
+    def has_lines(self, path: Path) -> bool:
+        """Whether spans point to lines of the file itself, so that no details are copied."""
+        ...
+
+
+IMPORTERS: tuple[Importer, ...] = (otlp, chrome_json)
+FORMATS = "OTLP (.jsonl, .json, .pb, also .gz) and Chrome trace JSON"
 
 
 class OpenOptions(TypedDict, total=False):
@@ -27,19 +57,104 @@ class Source:
     details_folder: Path
 
 
-def load_source(path: Path, **options: object) -> Source:
+def load_source(path: Path, **options: Unpack[OpenOptions]) -> Source:
+    """Raises TraceError if nothing at the path can be read as a trace."""
     if not path.exists():
         raise TraceError(f"there is no file or folder {path}")
-    manifest = _read_manifest(path)
-    segments = read_segments((path / COLUMNS).glob(f"*{SEGMENT_SUFFIX}"))
-    return Source(segments, manifest, (), path)
+    return _load_folder(path, options) if path.is_dir() else _load_file(path, options)
 
 
-def _read_manifest(path: Path) -> Manifest:
-    file = manifest_path(path)
-    if not file.is_file():
-        raise TraceError(f"{path} holds no {MANIFEST}")
+def is_trace_folder(path: Path) -> bool:
+    return manifest_path(path).is_file() or (path / SPANS).is_dir()
+
+
+def _load_file(path: Path, options: OpenOptions) -> Source:
+    if not path.stat().st_size:
+        raise TraceError(f"{path.name} is empty")
+    importer = next((one for one in IMPORTERS if one.sniff(path)), None)
+    if importer is None:
+        raise TraceError(f"{path.name} is of no format known here; known are {FORMATS}")
+    index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
+    folder = path.parent if importer.has_lines(path) else index.folder
+    return Source(_segments_of(index.folder), Manifest(""), index.problems, folder)
+
+
+def _load_folder(path: Path, options: OpenOptions) -> Source:
+    if not is_trace_folder(path):
+        raise TraceError(f"{path} is no trace folder: it has neither {MANIFEST} nor {SPANS}/")
+    manifest, problems = _read_manifest(path)
+    problems += _missing_files(path, manifest)
+    if manifest.recorded > manifest.written:
+        problems.append(problem("count", manifest.recorded - manifest.written))
     try:
-        return Manifest.from_json(file.read_text(encoding="utf-8"))
-    except (ValueError, TypeError) as error:
-        raise TraceError(f"{MANIFEST} in {path.name} cannot be read: {error}") from None
+        segments = read_segments(_current(path / COLUMNS))
+    except TraceError as error:
+        problems.append(problem("segment", 1, path.name, str(error)))
+        segments = []
+    if _is_complete(segments, manifest):
+        return Source(segments, manifest, problems, path)
+    files = span_files(path)
+    index = open_index(path, files, lambda sink: _fill_own(files, sink), options=options)
+    return Source(_segments_of(index.folder), manifest, (*problems, *index.problems), path)
+
+
+def _segments_of(folder: Path) -> list[Segment]:
+    return read_segments(folder.glob(f"*{SEGMENT_SUFFIX}"))
+
+
+def _current(folder: Path) -> list[Path]:
+    """The segments of a folder that a running collector merges: `FIRST-LAST.arrow`, widest wins."""
+    kept: list[Path] = []
+    last_kept = -1
+    for path in sorted(folder.glob(f"*{SEGMENT_SUFFIX}"), key=_extent):
+        last = -_extent(path)[1]
+        if last > last_kept or not path.stem.partition("-")[1]:
+            kept.append(path)
+            last_kept = max(last, last_kept)
+    return kept
+
+
+def _extent(path: Path) -> tuple[int, int]:
+    """(first, -last) flush of a segment: in this order a merged one comes before its parts."""
+    first, _, last = path.stem.partition("-")
+    return (int(first), -int(last or first)) if first.isdigit() else (0, 0)
+
+
+def _is_complete(segments: Sequence[Segment], manifest: Manifest) -> bool:
+    """A run's end merges its columns; while it goes on they are what there is."""
+    if manifest.outcome == "running":
+        return bool(segments)
+    return bool(segments) and sum(map(len, segments)) == manifest.written
+
+
+def span_files(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / SPANS).glob("*.otlp.jsonl*") if path.is_file())
+
+
+def _fill_own(files: Sequence[Path], sink: Sink) -> None:
+    sink.is_foreign = False
+    for file in files:
+        otlp.load_lines(file, sink, f"{SPANS}/{file.name}", _task_of_file(file))
+
+
+def _task_of_file(file: Path) -> str:
+    """`worker-0.1.otlp.jsonl.gz` holds spans of worker:0."""
+    job, dash, index = file.name.split(".")[0].rpartition("-")
+    return f"{job}:{index}" if dash else file.name.split(".")[0]
+
+
+def _read_manifest(path: Path) -> tuple[Manifest, list[Problem]]:
+    """The manifest; an empty one and a problem if it is missing or broken."""
+    try:
+        return Manifest.from_json(manifest_path(path).read_text(encoding="utf-8")), []
+    except (OSError, ValueError, TypeError) as error:
+        return Manifest(""), [problem("manifest", 1, MANIFEST, str(error))]
+
+
+def _missing_files(path: Path, manifest: Manifest) -> list[Problem]:
+    present = {_task_of_file(file) for file in span_files(path)}
+    return [
+        problem("missing-task", 1, task.task)
+        for task in manifest.tasks
+        if task.recorded and task.task not in present
+    ]

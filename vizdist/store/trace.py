@@ -1,6 +1,5 @@
 """One opened trace: rows, steps and spans as columns, and the questions every view asks."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag, Manifest
 from vizdist.store.details import SpanDetail, detail_of
+from vizdist.store.index import path_id
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.segments import Array, RowKey, Segment
 from vizdist.store.sources import OpenOptions, load_source
@@ -306,11 +306,6 @@ def open_trace(path: Path, trace_id: str = "", **options: Unpack[OpenOptions]) -
         problems=source.problems,
         details_folder=source.details_folder,
     )
-
-
-def path_id(path: Path) -> str:
-    """What stands for a path in URLs: the same in every process, telling nothing of the path."""
-    return hashlib.blake2b(str(path.resolve()).encode(), digest_size=8).hexdigest()
 
 
 def _row_order(row: RowKey) -> tuple[object, ...]:

@@ -1,0 +1,227 @@
+"""Chrome trace JSON (torch.profiler, Kineto, TensorBoard, viztracer …), streamed.
+
+Complete (X) and begin/end (B, E) events become spans; others are counted by phase. Times are read as
+exact decimals, never through floats, and are µs unless the user says otherwise (cases I05, I06).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import ijson
+
+from tracer.model.trace_folder import Flag
+from vizdist.store.columns import SpanRecord
+from vizdist.store.gzip_members import FileBlocks
+from vizdist.store.importing import DETAILS_FILE, Sink, head_of_file
+from vizdist.store.otlp_spans import key_values
+from vizdist.store.problems import TraceError
+from vizdist.store.text_repair import JsonText
+
+NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+#: half of all spans outside these lengths: the unit is questioned
+PLAUSIBLE_NS = range(500, 100_000_000)
+
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+_RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*"?(\d+)')
+_NO_NUMBER = Decimal("NaN")
+_DIGITS_LIMIT = 19  #: ns since the epoch have 19 digits
+_OWN_FIELDS = {"ph", "name", "cat", "ts", "dur", "pid", "tid", "args"}
+
+Event = dict[str, Any]
+Thread = tuple[str, str]  #: pid, tid
+
+
+def sniff(path: Path) -> bool:
+    head = head_of_file(path).lstrip()
+    return bool(_EVENTS.search(head)) or (head[:1] == b"[" and b'"ph"' in head)
+
+
+def has_lines(path: Path) -> bool:  # noqa: ARG001 (a Chrome trace never has)
+    return False
+
+
+def load(path: Path, sink: Sink) -> None:
+    _Loader(path, sink).load()
+
+
+class _Loader:
+    def __init__(self, path: Path, sink: Sink) -> None:
+        if sink.time_unit not in NS_PER_UNIT:
+            units = ", ".join(NS_PER_UNIT)
+            raise TraceError(f"{sink.time_unit!r} is not a time unit; allowed are {units}")
+        self._path = path
+        self._sink = sink
+        self._scale = NS_PER_UNIT[sink.time_unit]
+        self._skipped: Counter[str] = Counter()
+        self._begun: dict[Thread, list[Event]] = defaultdict(list)
+        self._process_names: dict[str, str] = {}
+        self._thread_names: dict[Thread, str] = {}
+        self._lengths: list[int] = []
+        self._read = {"X": self._complete, "B": self._begin, "E": self._end, "M": self._name}
+
+    def load(self) -> None:
+        head = head_of_file(self._path)
+        rank = _RANK.search(head)
+        blocks = FileBlocks(self._path, self._sink.limit)
+        text = JsonText(blocks)
+        prefix = "item" if head.lstrip()[:1] == b"[" else "traceEvents.item"
+        for event in self._events(text, prefix):
+            self._take(event)
+        self._close_begun()
+        self._tell(text.repairs, blocks.torn)
+        self._rename(rank[1].decode() if rank else "")
+
+    def _events(self, text: JsonText, prefix: str) -> Iterator[Any]:
+        """Events up to where the file can be read."""
+        try:
+            yield from ijson.items(text, prefix)
+        except (ijson.JSONError, ValueError):
+            seconds = f"{self._sink.last_end / 1e9:.6f}"
+            count = self._sink.num_spans
+            self._sink.say("cut", count, self._path.name, seconds)
+
+    def _take(self, event: Any) -> None:
+        phase = event.get("ph") if isinstance(event, dict) else None
+        read = self._read.get(phase) if isinstance(phase, str) else None
+        if read is None:
+            self._skipped[f"phase {phase}" if phase else "no phase"] += 1
+        elif not read(event):
+            self._skipped[f"phase {phase} without usable times"] += 1
+
+    def _complete(self, event: Event) -> bool:
+        start = self._ns(event.get("ts"))
+        if start is None:
+            return False
+        if "dur" not in event:
+            self._add(event, start, start, Flag.UNFINISHED)
+            return True
+        length = _number(event["dur"])
+        end = self._ns(_number(event["ts"]) + length)
+        if end is None:
+            return False
+        self._add(event, start, end, 0)
+        return True
+
+    def _begin(self, event: Event) -> bool:
+        self._begun[_thread_of(event)].append(event)
+        return self._ns(event.get("ts")) is not None
+
+    def _end(self, event: Event) -> bool:
+        stack = self._begun.get(_thread_of(event))
+        end = self._ns(event.get("ts"))
+        if not stack or end is None:
+            return False
+        begun = stack.pop()
+        start = self._ns(begun.get("ts"))
+        if start is None:
+            return False
+        self._add({**event, **begun}, start, max(start, end), 0)
+        return True
+
+    def _name(self, event: Event) -> bool:
+        args = event.get("args")
+        name = str(args.get("name", "")) if isinstance(args, dict) else ""
+        thread = _thread_of(event)
+        if name and event.get("name") == "process_name":
+            self._process_names[thread[0]] = name
+        elif name and event.get("name") == "thread_name":
+            self._thread_names[thread] = name
+        return True
+
+    def _close_begun(self) -> None:
+        for stack in self._begun.values():
+            for event in stack:
+                start = self._ns(event.get("ts"))
+                if start is not None:
+                    self._add(event, start, max(start, self._sink.last_end), Flag.UNFINISHED)
+
+    def _add(self, event: Event, start: int, end: int, flags: int) -> None:
+        pid, tid = _thread_of(event)
+        name, category = _text(event.get("name")), _text(event.get("cat"))
+        number = self._sink.num_spans + 1
+        member, line = self._sink.details.add(_otlp_span(event, number, name, start, end))
+        self._lengths.append(end - start)
+        self._sink.add(
+            SpanRecord(
+                task=pid,
+                lane=f"{pid}/{tid}",
+                start=start,
+                end=end,
+                name=name or category,
+                kind=category,
+                span=number,
+                flags=flags,
+                file=DETAILS_FILE,
+                member=member,
+                line=line,
+            ),
+            self._path.name,
+        )
+
+    def _ns(self, value: Any) -> int | None:
+        """Decimal text to whole ns, halves to even; None if it is no time."""
+        number = _number(value) * self._scale
+        if not number.is_finite() or number.adjusted() > _DIGITS_LIMIT:
+            return None
+        return int(number.to_integral_value())
+
+    def _tell(self, repairs: Mapping[str, int], torn: int) -> None:
+        sink, name = self._sink, self._path.name
+        for kind, count in repairs.items():
+            sink.say(kind, count, name)
+        sink.say("torn", torn, name)
+        reasons = ", ".join(f"{count:,} × {what}" for what, count in self._skipped.most_common(5))
+        sink.say("skipped", sum(self._skipped.values()), name, reasons)
+        lengths = sorted(self._lengths)
+        middle = lengths[len(lengths) // 2] if lengths and lengths[-1] else PLAUSIBLE_NS.start
+        if middle not in PLAUSIBLE_NS and sink.time_unit == "us":
+            sink.say("time-unit", 1, name, f"{middle / 1000:g} µs")
+
+    def _rename(self, rank: str) -> None:
+        """Gives tasks and lanes the names that metadata events told, which may come last."""
+        tasks = self._sink.builder.words("task")
+        alone = len(tasks) == 1
+        for pid in tasks:
+            name = self._process_names.get(pid, "process")
+            shown = f"rank {rank}" if rank and alone else f"{name} {pid}"
+            self._sink.builder.rename("task", pid, shown)
+        for lane in self._sink.builder.words("lane"):
+            pid, _, tid = lane.partition("/")
+            name = self._thread_names.get((pid, tid), "thread")
+            has_number = re.findall(r"\d+", name)[-1:] == [tid]
+            self._sink.builder.rename("lane", lane, name if has_number else f"{name} {tid}")
+
+
+def _thread_of(event: Event) -> Thread:
+    return _text(event.get("pid", "?")), _text(event.get("tid", "?"))
+
+
+def _number(value: Any) -> Decimal:
+    """A number as it was written; NaN for what is none (`true` is none either)."""
+    if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
+        return _NO_NUMBER
+    try:
+        return Decimal(value)
+    except InvalidOperation:
+        return _NO_NUMBER
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _otlp_span(event: Event, number: int, name: str, start: int, end: int) -> Mapping[str, Any]:
+    args = event.get("args")
+    attributes = {**args} if isinstance(args, dict) else {"args": args} if args else {}
+    attributes |= {k: event[k] for k in event.keys() - _OWN_FIELDS}
+    return {
+        "spanId": f"{number:016x}",
+        "name": name,
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(end),
+        "attributes": key_values(attributes),
+    }

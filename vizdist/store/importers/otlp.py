@@ -1,0 +1,137 @@
+"""OTLP traces from anywhere: JSON lines or one JSON document, protobuf, each also as gzip."""
+
+import codecs
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from vizdist.store.gzip_members import FileBlocks
+from vizdist.store.importing import DETAILS_FILE, Sink, head_of_file
+from vizdist.store.otlp_proto import spans_of_message
+from vizdist.store.otlp_reader import SpanFile
+from vizdist.store.otlp_record import Place, record_of, task_of
+from vizdist.store.otlp_spans import iterate_spans
+from vizdist.store.problems import TraceError
+from vizdist.store.text_repair import mend
+
+DOCUMENT_BYTES = 2 << 30  #: a single document is read whole; a larger one is refused
+_MARKS = (b'"resourceSpans"', b'"resource_spans"')
+
+Pair = tuple[dict[str, Any], dict[str, Any]]
+
+
+def sniff(path: Path) -> bool:
+    head = head_of_file(path)
+    return any(mark in head for mark in _MARKS) or _is_protobuf(path, head)
+
+
+def _is_protobuf(path: Path, head: bytes) -> bool:
+    """ExportTraceServiceRequest or TracesData: field 1, a message; or records of the file exporter."""
+    suffixes = {suffix.lower() for suffix in path.suffixes}
+    return bool(suffixes & {".pb", ".proto", ".binpb"}) and head[:1] in (b"\n", b"\0")
+
+
+def load(path: Path, sink: Sink) -> None:
+    head = head_of_file(path)
+    if not any(mark in head for mark in _MARKS):
+        _load_document(path, sink, _read_protobuf(path, sink))
+    elif has_lines(path):
+        load_lines(path, sink, path.name)
+    else:
+        _load_document(path, sink, _read_json(path, sink))
+
+
+def has_lines(path: Path) -> bool:
+    """Whether every line is a document of its own."""
+    if ".jsonl" in path.suffixes:
+        return True
+    first, _, rest = head_of_file(path).partition(b"\n")
+    if not rest.strip():
+        return False
+    try:
+        orjson.loads(first.removeprefix(codecs.BOM_UTF8))
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
+    """A file of JSON lines; its spans point to their lines, so no details are copied.
+
+    `name` is the file as the column `file` has it, `file_task` whose spans it holds if nothing says so.
+    """
+    reader = SpanFile(path, sink.limit)
+    bad = 0
+    for line in reader.lines(salvage=True):
+        text = line.text.strip()
+        if not text:
+            continue
+        document = _parse(text, sink, name)
+        if document is None:
+            bad += 1
+            continue
+        place = Place(name, line.member, line.line)
+        _add_all(iterate_spans(document), sink, name, place, file_task)
+    sink.say("line", bad, name)
+    sink.say("damaged" if reader.damage else "torn", reader.unread, name)
+
+
+def _add_all(
+    pairs: Iterable[Pair], sink: Sink, name: str, place: Place | None, file_task: str = ""
+) -> None:
+    """Adds spans that lie at `place`, or whose details are copied because they lie nowhere."""
+    last: object = None
+    task = ""
+    for resource, span in pairs:
+        if resource is not last:
+            last, task = resource, task_of(resource, file_task)
+        sink.add(record_of(span, task, place or Place(DETAILS_FILE, *sink.details.add(span))), name)
+
+
+def _parse(text: bytes, sink: Sink, name: str) -> Any:
+    """A JSON text, mended if need be; None if it is beyond repair."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        mended, repairs = mend(text)
+    try:
+        document = orjson.loads(mended)
+    except orjson.JSONDecodeError:
+        return None
+    for kind, count in repairs.items():
+        sink.say(kind, count, name)
+    return document
+
+
+def _load_document(path: Path, sink: Sink, pairs: Iterable[Pair]) -> None:
+    _add_all(pairs, sink, path.name, None)
+
+
+def _read_json(path: Path, sink: Sink) -> Iterator[Pair]:
+    document = _parse(_read_whole(path, sink), sink, path.name)
+    if document is None:
+        raise TraceError(f"{path.name} looks like OTLP JSON but ends too soon or is not JSON")
+    for part in document if isinstance(document, list) else [document]:
+        yield from iterate_spans(part)
+
+
+def _read_protobuf(path: Path, sink: Sink) -> Iterator[Pair]:
+    data = _read_whole(path, sink)
+    if data.startswith(b"\n"):
+        yield from spans_of_message(data, path.name)
+        return
+    at = 0
+    while at + 4 <= len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        yield from spans_of_message(data[at + 4 : at + 4 + size], path.name)
+        at += 4 + size
+
+
+def _read_whole(path: Path, sink: Sink) -> bytes:
+    blocks = FileBlocks(path, DOCUMENT_BYTES if sink.limit is None else sink.limit)
+    data = b"".join(blocks)
+    sink.say("torn", blocks.torn, path.name)
+    return data

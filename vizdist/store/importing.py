@@ -1,0 +1,96 @@
+"""What an importer hands its spans to: columns, details for spans whose file has no lines, problems."""
+
+import codecs
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from vizdist.store.columns import ColumnsBuilder, SpanRecord
+from vizdist.store.gzip_members import FileBlocks
+from vizdist.store.problems import Problem, problem
+from vizdist.store.text_repair import JsonText
+
+DETAILS_FILE = "details.otlp.jsonl.gz"
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MEMBER_LINES = 512
+_TIME_RANGE = range(-(1 << 62), 1 << 62)
+
+
+class Details:
+    """Span lines in OTLP/JSON for spans that came from a file without lines of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._lines: list[bytes] = []
+        self._offset = 0
+
+    def add(self, span: Mapping[str, Any]) -> tuple[int, int]:
+        """Keeps a span; returns its member and line."""
+        place = self._offset, len(self._lines)
+        self._lines.append(
+            orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}, default=str)
+        )
+        if len(self._lines) >= _MEMBER_LINES:
+            self._flush()
+        return place
+
+    def _flush(self) -> None:
+        if self._file is None:
+            self._file = self._path.open("wb")
+        engine = zlib.compressobj(1, wbits=31)
+        packed = engine.compress(b"\n".join(self._lines) + b"\n") + engine.flush()
+        self._offset += self._file.write(packed)
+        self._lines.clear()
+
+    def close(self) -> None:
+        if self._lines:
+            self._flush()
+        if self._file is not None:
+            self._file.close()
+
+
+class Sink:
+    """Takes what importers find. `limit` bounds the inflated bytes of a compressed file."""
+
+    def __init__(self, folder: Path, *, limit: int | None = None, time_unit: str = "us") -> None:
+        self.builder = ColumnsBuilder()
+        self.details = Details(folder / DETAILS_FILE)
+        self.limit = limit
+        self.time_unit = time_unit
+        self.problems: list[Problem] = []
+        self.is_foreign = True  #: parents are checked, as nobody vouches for them
+        self.num_spans = 0
+        self.last_end = 0
+        self._invalid: Counter[str] = Counter()
+
+    def add(self, record: SpanRecord, where: str) -> None:
+        """Keeps a span, unless its times cannot be times."""
+        if record.start not in _TIME_RANGE or record.end not in _TIME_RANGE:
+            self._invalid[where] += 1
+            return
+        if record.end < record.start:
+            self._invalid[where] += 1
+            return
+        self.num_spans += 1
+        self.last_end = max(self.last_end, record.end)
+        self.builder.add(record)
+
+    def say(self, kind: str, count: int = 1, where: str = "", detail: str = "") -> None:
+        if count > 0:
+            self.problems.append(problem(kind, count, where, detail))
+
+    def finish(self) -> None:
+        self.details.close()
+        for where, count in self._invalid.items():
+            self.say("invalid", count, where)
+
+
+def head_of_file(path: Path) -> bytes:
+    """The first bytes of what a file holds, inflated, as UTF-8 if they are UTF-16."""
+    head = next(iter(FileBlocks(path)), b"")
+    return JsonText([head]).read() if head[:2] in UTF16_MARKS else head

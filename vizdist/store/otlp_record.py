@@ -1,0 +1,131 @@
+"""One OTLP span as a row of columns: our own attributes by the schema, others by OTel's conventions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tracer.model.schema import SPAN_KINDS
+from tracer.model.trace_folder import Flag
+from vizdist.store.columns import BY_CONTAINMENT, SpanRecord
+from vizdist.store.otlp_spans import attributes_of, camel_keys, integer, number_of_id
+
+CATEGORIES = ("unspecified", "internal", "server", "client", "producer", "consumer")
+STATUS_ERROR = (2, "STATUS_CODE_ERROR")
+
+#: OTel's RPC kinds: category → our kind; the attribute was renamed in semantic conventions 1.39
+_RPC_KINDS = {"client": "rpc.client", "server": "rpc.server"}
+_RPC_SYSTEMS = ("rpc.system.name", "rpc.system")
+
+_FLAG_ATTRIBUTES = {
+    "vizdist.unfinished": Flag.UNFINISHED,
+    "vizdist.dead": Flag.DEAD,
+    "vizdist.remote": Flag.REMOTE,
+    "vizdist.deferred": Flag.DEFERRED,
+}
+_EDGE_FLAGS = {"control": Flag.CONTROL, "feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a span lies in its file."""
+
+    file: str
+    member: int
+    line: int
+
+
+def record_of(span: Mapping[str, Any], task: str, place: Place) -> SpanRecord:
+    """`span` in camelCase; `task` is whose span it is."""
+    attributes = attributes_of(span.get("attributes"))
+    kind = _kind_of(span, attributes)
+    known = SPAN_KINDS.get(kind)
+    trace = number_of_id(span.get("traceId"), 32)
+    name = _text(span.get("name")) or kind
+    return SpanRecord(
+        task=task,
+        lane=_lane_of(attributes) or (known.lane if known else "spans"),
+        start=integer(span.get("startTimeUnixNano"), -1),
+        end=integer(span.get("endTimeUnixNano"), -1),
+        name=name,
+        kind=kind,
+        depth=integer(attributes.get("vizdist.depth"), BY_CONTAINMENT),
+        ready=integer(attributes.get("vizdist.ready_ns")),
+        wait=integer(attributes.get("vizdist.wait_ns")),
+        bytes=integer(attributes.get("vizdist.bytes")),
+        step=integer(attributes.get("vizdist.step.number")) & 0xFFFFFFFF,
+        op=_text(attributes.get("vizdist.op")),
+        device=_text(attributes.get("vizdist.device")),
+        key=_text(attributes.get("vizdist.rendezvous.key")),
+        trace_hi=trace >> 64,
+        trace_lo=trace & ((1 << 64) - 1),
+        span=number_of_id(span.get("spanId"), 16),
+        parent=number_of_id(span.get("parentSpanId"), 16),
+        link=_data_link(span, kind),
+        version=integer(attributes.get("vizdist.variable.version"), -1),
+        flags=_flags_of(span, attributes),
+        file=place.file,
+        member=place.member,
+        line=place.line,
+    )
+
+
+def _kind_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:
+    told = attributes.get("vizdist.kind")
+    if told is not None:
+        return _text(told)
+    if span.get("name") in SPAN_KINDS:
+        return _text(span["name"])
+    otel = span.get("kind", 0)
+    if isinstance(otel, str):
+        category = otel.removeprefix("SPAN_KIND_").lower()
+    else:
+        category = CATEGORIES[otel] if otel in range(len(CATEGORIES)) else CATEGORIES[0]
+    if any(name in attributes for name in _RPC_SYSTEMS):
+        return _RPC_KINDS.get(category, category)
+    return category
+
+
+def _lane_of(attributes: Mapping[str, Any]) -> str:
+    lane = attributes.get("vizdist.lane")
+    if lane is None:
+        lane = attributes.get("thread.name", attributes.get("thread.id"))
+        return "" if lane is None else f"thread {lane}"
+    return _text(lane)
+
+
+def _data_link(span: Mapping[str, Any], kind: str) -> int:
+    """The send that a recv is linked to; other links are the root's, not data."""
+    links = span.get("links")
+    if not links or kind != "rendezvous.recv" or not isinstance(links, list):
+        return 0
+    return number_of_id(camel_keys(links[0]).get("spanId"), 16)
+
+
+def _flags_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> int:
+    flags = 0
+    for name, flag in _FLAG_ATTRIBUTES.items():
+        if attributes.get(name) is True:
+            flags |= flag
+    flags |= _EDGE_FLAGS.get(attributes.get("vizdist.edge.kind", ""), 0)
+    status = span.get("status")
+    if isinstance(status, dict) and status.get("code") in STATUS_ERROR:
+        flags |= Flag.ERROR
+    return flags
+
+
+def _text(value: Any) -> str:
+    """Text for a column; lone surrogates, which no file may hold, are replaced."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def task_of(resource: Mapping[str, Any], file_task: str = "") -> str:
+    """Whose spans a resource's are: our task, else service and instance."""
+    attributes = attributes_of(camel_keys(resource).get("attributes"))
+    if "vizdist.task" in attributes:
+        return _text(attributes["vizdist.task"])
+    if file_task:
+        return file_task
+    service = _text(attributes.get("service.name")) or "process"
+    instance = attributes.get("service.instance.id", attributes.get("process.pid"))
+    return service if instance is None else f"{service} {_text(instance)}"

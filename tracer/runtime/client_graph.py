@@ -1,0 +1,138 @@
+"""From a client's request to partitions that workers hold: prune, place, cut, register (TF
+`graph_execution_state.cc`, `ReffedClientGraph`).
+
+Done once for each set of feeds, fetches and targets; a step then only looks it up.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tracer.model.cluster import DeviceName, TaskName
+from tracer.model.graph import Graph, GraphError, Partition
+from tracer.model.step import SpanContext
+from tracer.ops.infer import infer_specs
+from tracer.ops.kernel import OpDef
+from tracer.passes.optimize import optimize
+from tracer.passes.partition import partition_by_worker
+from tracer.passes.place import place
+from tracer.passes.prune import is_direct, prune
+from tracer.record.recorder import Recorder
+from tracer.runtime.graph_manager import record_graph, tell_partition
+from tracer.runtime.interfaces import DeviceAttributes, StepError, WorkerInterface
+from tracer.runtime.prepared import KINDS, Kind, rendezvous_key
+
+
+class Signature(NamedTuple):
+    """What a request names, each part sorted."""
+
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def graph_id(self) -> str:
+        return hashlib.blake2b(repr(tuple(self)).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPart:
+    """One worker's partition. `feed_keys` and `fetch_keys` are (name, rendezvous key)."""
+
+    task: TaskName
+    worker: WorkerInterface
+    handle: str
+    feed_keys: tuple[tuple[str, str], ...]
+    fetch_keys: tuple[str, ...]
+    names: Mapping[str, str]  #: fetch key → name
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGraph:
+    graph_id: str
+    parts: tuple[ClientPart, ...]
+
+
+def with_specs(graph: Graph) -> Graph:
+    """The graph with the dtypes and shapes that can be known before a step, for all who look at it."""
+    specs = infer_specs(graph)
+    return Graph(node.with_(specs=node.specs or specs[node.name]) for node in graph.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphMaker:
+    """Makes client graphs of one session. Its spans lie in the session's trace, not in a step's."""
+
+    session: str
+    graph: Graph
+    devices: Sequence[DeviceAttributes]
+    client_device: DeviceName
+    workers: Mapping[TaskName, WorkerInterface]
+    recorder: Recorder
+    lookup: Callable[[str], OpDef]
+    context: SpanContext
+    passes: tuple[str, ...] = ()  #: optimizations that were switched on
+
+    def make(self, signature: Signature) -> ClientGraph:
+        """Raises StepError INVALID_ARGUMENT if the graph cannot serve the request."""
+        graph_id = f"{self.session[:4]}-{signature.graph_id}"
+        try:
+            partitions = self._cut(signature, graph_id)
+        except (GraphError, LookupError) as error:
+            raise StepError("INVALID_ARGUMENT", str(error)) from error
+        return ClientGraph(
+            graph_id, tuple(self._register(part, graph_id) for part in partitions)
+        )
+
+    def _cut(self, signature: Signature, graph_id: str) -> list[Partition]:
+        pruned = self._prune(signature)
+        placed = self._place(pruned)
+        with self.recorder.span("graph.partition", self.context) as span:
+            lives = {device.name: device.incarnation for device in self.devices}
+            partitions = partition_by_worker(placed, lives)
+            tell_partition(span.set, "worker", partitions)
+        stages: dict[str, Graph | list[Partition]] = {
+            "full": self.graph,
+            "pruned": pruned,
+            "placed": placed,
+            "worker": partitions,
+        }
+        for stage, graph in stages.items():
+            record_graph(self.recorder, self.context, graph_id, stage, graph)
+        return partitions
+
+    def _prune(self, signature: Signature) -> Graph:
+        with self.recorder.span("graph.prune", self.context) as span:
+            pruned = prune(self.graph, *signature, self.client_device)
+            span.set("vizdist.graph.nodes_before", len(self.graph))
+            span.set("vizdist.graph.nodes", len(pruned))
+        return pruned
+
+    def _place(self, pruned: Graph) -> Graph:
+        with self.recorder.span("graph.place", self.context) as span:
+            names = [DeviceName.parse(device.name) for device in self.devices]
+            placed = place(pruned, names, self.client_device, self.lookup)
+            placed = optimize(placed, self.passes)
+            span.set("vizdist.graph.nodes", len(placed))
+            span.set("vizdist.graph.devices", len({node.device for node in placed.nodes}))
+        return placed
+
+    def _register(self, partition: Partition, graph_id: str) -> ClientPart:
+        task = DeviceName.parse(next(iter(partition.graph.nodes)).device).task_name
+        worker = self.workers[task]
+        handle = worker.register_graph(self.session, partition.graph, self.context, graph_id)
+        feeds: list[tuple[str, str]] = []
+        names: dict[str, str] = {}
+        for node in partition.graph.nodes:
+            kind = KINDS.get(node.op)
+            is_end = node.attrs.get("client_terminated") or is_direct(self.client_device)
+            if kind in (Kind.RECV, Kind.ARG) and is_end:
+                feeds.append((node.attrs["tensor_name"], rendezvous_key(node)))
+            elif kind in (Kind.SEND, Kind.RETVAL) and is_end:
+                names[rendezvous_key(node)] = node.attrs["tensor_name"]
+        return ClientPart(task, worker, handle, tuple(feeds), tuple(names), names)
+
+    def deregister(self, client_graph: ClientGraph) -> None:
+        for part in client_graph.parts:
+            part.worker.deregister_graph(self.session, part.handle)

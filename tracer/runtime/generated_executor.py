@@ -1,0 +1,216 @@
+"""Runs a partition without control flow as generated functions, one a segment.
+
+No thread waits: a `_Recv`'s answer counts its segments down on the thread that brings it, and whoever
+counts to zero runs the segment in its turn, or hands it to the device's thread where it is known to be
+long. After a failure everything still counts down, only nothing computes any more, so a partition always
+ends exactly once, when all its answers are in.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import torch
+
+from tracer.model.trace_folder import Flag
+from tracer.record.open_span import OpenSpan
+from tracer.record.recorder import Recorder
+from tracer.runtime import turn
+from tracer.runtime.interfaces import Received, StepError
+from tracer.runtime.prepared import PreparedNode, PreparedPartition
+from tracer.runtime.segment_code import SegmentCode, compile_segment
+from tracer.runtime.segments import Segment, cut_into_segments
+from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv, error_at, value_of
+
+#: a segment that takes longer than this is no work for a thread that also reads messages
+INLINE_LIMIT_NS = 400_000
+
+
+class _Waiting:
+    """A `_Recv`: where its value goes and which segments count it."""
+
+    __slots__ = ("node", "segments", "slot")
+
+    def __init__(self, node: PreparedNode, slot: int, segments: tuple[int, ...]) -> None:
+        self.node = node
+        self.slot = slot
+        self.segments = segments
+
+
+class _Part:
+    """A segment with its code and its cost, a moving average that starts at 0."""
+
+    __slots__ = ("code", "cost_ns", "segment")
+
+    def __init__(self, segment: Segment, code: SegmentCode) -> None:
+        self.segment = segment
+        self.code = code
+        self.cost_ns = 0
+
+
+class GeneratedExecutor:
+    def __init__(self, partition: PreparedPartition, recorder: Recorder) -> None:
+        cut = cut_into_segments(partition.nodes)
+        self.partition = partition
+        self.recorder = recorder
+        self.parts = [
+            _Part(segment, compile_segment(partition.nodes, segment, cut.slots, recorder))
+            for segment in cut.segments
+        ]
+        self.recvs = [self._waiting(at, cut.slots, cut.waiting) for at in cut.waiting]
+        self.frame: list[torch.Tensor | None] = [None] * (len(cut.slots) + 1)
+        self.counts = [list(range(part.segment.num_needs)) for part in self.parts]
+        self.left = list(range(len(self.parts) + len(self.recvs)))
+        self.first = [at for at, part in enumerate(self.parts) if not part.segment.num_needs]
+
+    def _waiting(
+        self, at: int, slots: Mapping[int, int], waiting: Mapping[int, tuple[int, ...]]
+    ) -> _Waiting:
+        node = self.partition.nodes[at]
+        unread = len(slots)  # a place of its own for what only orders others
+        return _Waiting(node, slots.get(node.outputs[0], unread), waiting[at])
+
+    def run(self, step: StepRun, done: ExecutorDone) -> None:
+        run_type = _TracedRun if step.context.sampled else _Run
+        run_type(self, step, done).start()
+
+
+class _Run:
+    """One step of one partition.
+
+    A count-down is a list of numbers: `pop` is atomic, and who pops 0 was the last. So no lock is
+    needed, whatever thread an answer comes on.
+    """
+
+    __slots__ = ("counts", "done", "error", "executor", "frame", "left", "send", "step")
+
+    def __init__(self, executor: GeneratedExecutor, step: StepRun, done: ExecutorDone) -> None:
+        self.executor = executor
+        self.step = step
+        self.done = done
+        self.error: StepError | None = None
+        self.frame = executor.frame.copy()
+        self.counts = [count.copy() for count in executor.counts]
+        self.left = executor.left.copy()
+        self.send = step.rendezvous.local.send
+
+    def start(self) -> None:
+        executor = self.executor
+        if not self.left:
+            self.finish()
+            return
+        for recv in executor.recvs:
+            self.ask(recv)
+        for number in executor.first:
+            self.spawn(number, 0)
+
+    def ask(self, recv: _Waiting) -> None:
+        self.step.pull(recv.node, self.step.context, partial(self.arrived, recv))
+
+    def arrived(self, recv: _Waiting, received: Received) -> None:
+        self.take(recv, received)
+        self.count_down(recv.segments, 0)
+
+    def take(self, recv: _Waiting, received: Received) -> None:
+        partition = self.executor.partition
+        try:
+            self.frame[recv.slot] = value_of(partition, recv.node, received)
+        except Exception as error:  # noqa: BLE001 (as of a kernel)
+            self.fail(error_at(partition, recv.node, error))
+
+    def count_down(self, numbers: Sequence[int], when: int) -> None:
+        """One thing that these segments wait for is there; one thing fewer is left to do."""
+        counts = self.counts
+        for number in numbers:
+            if counts[number].pop() == 0:
+                self.spawn(number, when)
+        if self.left.pop() == 0:
+            self.finish()
+
+    def spawn(self, number: int, when: int) -> None:
+        work = partial(self.segment, number, when)
+        if self.executor.parts[number].cost_ns > INLINE_LIMIT_NS:
+            self.executor.partition.device.thread.submit(work)
+        else:
+            turn.run(work)
+
+    def segment(self, number: int, when: int) -> None:
+        part = self.executor.parts[number]
+        if self.error is None:
+            start = time.perf_counter_ns()
+            try:
+                self.compute(part.code, when)
+            except Exception as error:  # noqa: BLE001 (kernels may raise anything)
+                partition = self.executor.partition
+                position = part.code.failed_node(error)
+                node = partition.nodes[position] if position >= 0 else None
+                self.fail(error_at(partition, node, error))
+            part.cost_ns += (time.perf_counter_ns() - start - part.cost_ns) // 8
+        self.count_down(part.segment.successors, self.now())
+
+    def compute(self, code: SegmentCode, when: int) -> None:
+        code.plain(self.frame, self.send, self.step.args, self.step.results)
+
+    def now(self) -> int:
+        return 0
+
+    def fail(self, error: StepError) -> None:
+        """The first error stands; it also ends what other partitions of the step wait for."""
+        if self.error is None:
+            self.error = error
+            self.step.rendezvous.abort(error)
+
+    def finish(self) -> None:
+        self.done(self.error)
+
+
+class _TracedRun(_Run):
+    """The same, with spans. `when`, in ns, is when a segment could start."""
+
+    __slots__ = ("context", "span")
+
+    def start(self) -> None:
+        recorder = self.executor.recorder
+        self.span = recorder.open(self.executor.partition.site, self.step.context)
+        self.context = self.span.context
+        for recv in self.executor.recvs:
+            self.ask(recv)
+        for number in self.executor.first:
+            self.spawn(number, self.span.start)
+        if not self.executor.left:
+            self.finish()
+
+    def ask(self, recv: _Waiting) -> None:
+        node = recv.node
+        span = self.executor.recorder.open(node.site, self.context, node.key_number)
+        self.step.pull(node, span.context, partial(self.arrived_traced, recv, span))
+
+    def arrived_traced(self, recv: _Waiting, span: OpenSpan, received: Received) -> None:
+        recorder, node = self.executor.recorder, recv.node
+        end = recorder.now()
+        close_recv(recorder, span, received, end, node.flags, is_remote=node.source is not None)
+        self.take(recv, received)
+        self.count_down(recv.segments, end)
+
+    def compute(self, code: SegmentCode, when: int) -> None:
+        step = self.step
+        writer = self.executor.recorder.writer()
+        code.traced(
+            self.frame,
+            self.send,
+            step.args,
+            step.results,
+            self.context,
+            writer.begin,
+            writer.end,
+            when,
+        )
+
+    def now(self) -> int:
+        return self.executor.recorder.now()
+
+    def finish(self) -> None:
+        if self.error is not None:
+            self.executor.recorder.annotate(self.span.span, {}, error=self.error.message)
+        self.span.close(flags=Flag.ERROR if self.error is not None else 0)
+        self.done(self.error)

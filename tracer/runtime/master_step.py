@@ -1,0 +1,191 @@
+"""One step as the master sees it: one run_graph a partition, one outcome for the client.
+
+All parts are issued before any is waited for. The first failure aborts the parts that still run; the
+outcome is the first error that is not the echo of another. A step that takes too long is aborted, and its
+error says which keys its workers still waited for.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import torch
+
+from tracer.model.step import new_step_id
+from tracer.runtime.client_graph import ClientGraph, ClientPart
+from tracer.runtime.interfaces import (
+    RunGraphRequest,
+    RunGraphResult,
+    RunStepRequest,
+    RunStepResult,
+    StepError,
+)
+from tracer.runtime.states import STEP, Machine, Step
+
+StepEnded = Callable[["MasterStep", RunStepResult | StepError], None]
+
+GRACE_S = 2.0  #: how long the other parts of a failed step may take to end
+
+
+class MasterStep:
+    """`deadline` is in seconds of `time.monotonic`."""
+
+    def __init__(
+        self, graph: ClientGraph, request: RunStepRequest, timeout_s: float, ended: StepEnded
+    ) -> None:
+        self.step_id = new_step_id()
+        self.deadline = time.monotonic() + timeout_s
+        self._graph = graph
+        self._request = request
+        self._timeout_s = timeout_s
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._state = Machine(f"step {self.step_id:x}", STEP, Step.ISSUED)
+        self._running = dict.fromkeys(range(len(graph.parts)))
+        self._fetched: dict[str, torch.Tensor] = {}
+        self._errors: list[StepError] = []
+
+    def issue(self) -> None:
+        if not self._graph.parts:
+            self._finish()
+        for number, part in enumerate(self._graph.parts):
+            ended = partial(self._part_ended, number)
+            try:
+                part.worker.run_graph(self._run_graph_request(part), ended)
+            except StepError as error:
+                ended(RunGraphResult(error=error))
+
+    def _run_graph_request(self, part: ClientPart) -> RunGraphRequest:
+        request = self._request
+        return RunGraphRequest(
+            request.session,
+            part.handle,
+            self.step_id,
+            request.context,
+            {key: request.feeds[name] for name, key in part.feed_keys},
+            part.fetch_keys,
+        )
+
+    def _part_ended(self, number: int, result: RunGraphResult) -> None:
+        names = self._graph.parts[number].names
+        with self._lock:
+            if self._state.state is Step.DONE or number not in self._running:
+                return
+            del self._running[number]
+            for key, tensor in result.fetched.items():
+                self._fetched[names[key]] = tensor
+            fails = result.error is not None and self._state.state is Step.ISSUED
+            if result.error is not None:
+                self._errors.append(result.error)
+            if fails:
+                self._begin_abort("part failed")
+            is_last = not self._running
+            if is_last:
+                self._state.move("all parts ended")
+        if fails and result.error is not None:
+            self._abort_running(result.error)
+        if is_last:
+            self._finish()
+
+    def _begin_abort(self, event: str) -> None:
+        self._state.move(event)
+        self.deadline = time.monotonic() + GRACE_S
+
+    def abort(self, error: StepError) -> None:
+        """Ends the step from outside; `error` is its root cause if no part has failed."""
+        with self._lock:
+            if self._state.state is not Step.ISSUED:
+                return
+            self._errors.append(error)
+            self._begin_abort("time out" if error.code == "DEADLINE_EXCEEDED" else "part failed")
+        self._abort_running(error)
+
+    def _abort_running(self, error: StepError) -> None:
+        with self._lock:
+            running = [self._graph.parts[number] for number in self._running]
+        for part in running:
+            with contextlib.suppress(StepError):  # who cannot be reached has his own error
+                part.worker.start_abort(self.step_id, error.as_derived())
+
+    def expire(self) -> None:
+        """Time is up: the first time the step is aborted, the second time it is given up."""
+        if self._state.state is Step.ISSUED:
+            self.abort(
+                StepError(
+                    "DEADLINE_EXCEEDED",
+                    f"step {self._request.context.step} did not end within {self._timeout_s:g} s",
+                )
+            )
+            return
+        with self._lock:
+            if self._state.state is not Step.ABORTING:
+                return
+            self._state.move("given up")
+            silent = ", ".join(str(self._graph.parts[number].task) for number in self._running)
+        self._errors.append(StepError("UNAVAILABLE", f"no answer from {silent}", derived=True))
+        self._finish()
+
+    def _finish(self) -> None:
+        for part in self._graph.parts:
+            with contextlib.suppress(StepError):
+                part.worker.cleanup_graph(self.step_id)
+        if self._errors:
+            self._ended(self, root_error(self._errors))
+        else:
+            self._ended(self, RunStepResult(self._fetched, self.step_id))
+
+
+def root_error(errors: Iterable[StepError]) -> StepError:
+    """The first error that is not derived, else the first; with what echoes of it add to its text."""
+    errors = list(errors)
+    root = next((error for error in errors if not error.derived), errors[0])
+    lines = dict.fromkeys(
+        line
+        for error in errors
+        if error.derived and error.message.startswith(root.message)
+        for line in error.message.removeprefix(root.message).splitlines()
+        if line.strip()
+    )
+    text = "\n".join((root.message, *lines))
+    return StepError(root.code, text, task=root.task, node=root.node)
+
+
+class Watchdog:
+    """Looks after running steps from a thread of its own, which starts with the first step."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period_s = period_s
+        self._steps: dict[int, MasterStep] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, step: MasterStep) -> None:
+        self._steps[step.step_id] = step
+        if self._thread is None:
+            self._start()
+
+    def forget(self, step: MasterStep) -> None:
+        self._steps.pop(step.step_id, None)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._closed.is_set():
+                thread = threading.Thread(target=self._loop, name="step watchdog", daemon=True)
+                self._thread = thread
+                thread.start()
+
+    def _loop(self) -> None:
+        while not self._closed.wait(self._period_s):
+            now = time.monotonic()
+            for step in list(self._steps.values()):
+                if now > step.deadline:
+                    step.expire()
+
+    def close(self) -> None:
+        self._closed.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(5.0)

@@ -1,0 +1,226 @@
+"""One step's rendezvous in one task, and the table of them (TF `base_rendezvous_mgr.cc`).
+
+A value always waits where it was made; a recv of another task's value pulls it with recv_tensor. A pull
+that comes before this task's run_graph is deferred until then. An abort fails what waits here and every
+pull in flight; its error is passed on unchanged, so that each task names the same root cause.
+"""
+
+import contextlib
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from tracer.model.cluster import TaskName
+from tracer.model.step import SpanContext
+from tracer.runtime.interfaces import Received, RecvDone, StepError, WorkerInterface
+from tracer.runtime.rendezvous import LocalRendezvous
+from tracer.runtime.states import RENDEZVOUS, Machine, Rendezvous
+
+PeerOf = Callable[[TaskName], WorkerInterface]
+
+RECENT_STEPS = 1024  #: steps that are remembered as over, so that a late pull fails instead of waiting
+_SHOWN_KEYS = 4
+
+_log = logging.getLogger(__name__)
+_ids = random.Random()  # noqa: S311 (unique, not secret)
+
+
+class Leftover(NamedTuple):
+    """A key of a step that ended well which found no partner: a fault of the partitions."""
+
+    step_id: int
+    key: str
+    side: str  #: what is missing: `send` or `recv`
+
+
+class StepRendezvous:
+    def __init__(self, step_id: int, task: str) -> None:
+        self.step_id = step_id
+        self.local = LocalRendezvous()
+        self._task = task
+        self._lock = threading.Lock()
+        self._state = Machine(f"rendezvous of step {step_id:x}", RENDEZVOUS, Rendezvous.DEFERRING)
+        self._deferred: list[tuple[str, RecvDone]] = []
+        self._calls: dict[int, tuple[str, RecvDone]] = {}  # request id → a pull in flight
+        self._next_id = _ids.getrandbits(62) << 1 | 1
+        self._peer: PeerOf | None = None
+        self._error: StepError | None = None
+
+    def initialize(self, peer: PeerOf) -> None:
+        """run_graph is here: `peer` finds other tasks; what was deferred is served."""
+        with self._lock:
+            self._state.move("run_graph")
+            self._peer = peer
+            deferred, self._deferred = self._deferred, []
+        for key, done in deferred:
+            self.local.recv(key, partial(_mark_deferred, done))
+
+    def recv_local(self, key: str, done: RecvDone) -> None:
+        """A pull by another task for a value of this one."""
+        with self._lock:
+            if self._state.state is Rendezvous.DEFERRING:
+                self._deferred.append((key, done))
+                return
+        self.local.recv(key, done)
+
+    def recv_remote(
+        self, source: TaskName, key: str, context: SpanContext, done: RecvDone
+    ) -> None:
+        """Pulls a value of task `source`."""
+        with self._lock:
+            error, peer = self._error, self._peer
+            if error is None:
+                self._next_id += 2
+                request_id = self._next_id & 0x7FFF_FFFF_FFFF_FFFF
+                self._calls[request_id] = (key, done)
+        if error is not None:
+            done(Received(error=error))
+            return
+        assert peer is not None  # noqa: S101 (executors start after initialize)
+        arrived = partial(self._arrived, request_id)
+        try:
+            peer(source).recv_tensor(self.step_id, key, request_id, context, arrived)
+        except StepError as failure:
+            arrived(Received(error=failure))
+
+    def _arrived(self, request_id: int, received: Received) -> None:
+        call = self._calls.pop(request_id, None)  # gone: an abort was faster
+        if call is not None:
+            call[1](received)
+
+    def abort(self, error: StepError) -> None:
+        """Ends the step here; the first abort wins."""
+        with self._lock:
+            if self._error is not None or not self._state.allows("abort"):
+                return
+            if error.code == "DEADLINE_EXCEEDED":
+                error = self._with_waiting_keys(error)
+            self._state.move("abort")
+            self._error = error
+            deferred, self._deferred = self._deferred, []
+        self.local.abort(error)
+        self._fail_all([*deferred, *self._take_calls()], error)
+
+    def _take_calls(self) -> Iterator[tuple[str, RecvDone]]:
+        """One by one: whoever takes a call out, an answer or an abort, is the one to end it."""
+        with contextlib.suppress(KeyError):
+            while True:
+                yield self._calls.popitem()[1]
+
+    @staticmethod
+    def _fail_all(waiting: Iterable[tuple[str, RecvDone]], error: StepError) -> None:
+        item = Received(error=error)
+        for _, done in waiting:
+            done(item)
+
+    def _with_waiting_keys(self, error: StepError) -> StepError:
+        """Says which keys this task still waits for: the unmatched half is what a user must find."""
+        here = self.local.unsent() + [key for key, _ in self._deferred]
+        lines = [f"{self._task} was asked for {key}, which was not sent" for key in here]
+        pulled = [key for key, _ in list(self._calls.values())]
+        lines += [f"{self._task} waits for {key}" for key in pulled]
+        if not lines:
+            return error
+        more = [f"and {len(lines) - _SHOWN_KEYS} more"] if len(lines) > _SHOWN_KEYS else []
+        text = "\n\t ".join((error.message, *lines[:_SHOWN_KEYS], *more))
+        return StepError(error.code, text, task=error.task, node=error.node, derived=error.derived)
+
+    def cleanup(self) -> list[Leftover]:
+        """Forgets everything; what of a step that was not aborted found no partner."""
+        with self._lock:
+            was_aborted = self._error is not None
+            self._state.move("cleanup")
+            waiting = [*self._deferred, *self._take_calls()]
+        unsent = [*self.local.unsent(), *(key for key, _ in waiting)]
+        unreceived = self.local.unreceived()
+        gone = StepError("CANCELLED", f"step {self.step_id:x} was cleaned up", derived=True)
+        self.local.abort(gone)
+        self._fail_all(waiting, gone)
+        if was_aborted:
+            return []
+        return [
+            *(Leftover(self.step_id, key, "send") for key in unsent),
+            *(Leftover(self.step_id, key, "recv") for key in unreceived),
+        ]
+
+
+def _mark_deferred(done: RecvDone, received: Received) -> None:
+    done(received._replace(deferred=True))
+
+
+class RendezvousTable:
+    """Step id → rendezvous (TF `RendezvousMgr`)."""
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self._lock = threading.Lock()
+        self._steps: dict[int, StepRendezvous] = {}
+        self._over: dict[int, None] = {}  # the last RECENT_STEPS, oldest first
+        self.leftovers: deque[Leftover] = deque(maxlen=1000)
+
+    def find_or_create(self, step_id: int) -> StepRendezvous:
+        """Raises StepError if the step is over here."""
+        found = self._steps.get(step_id)
+        if found is not None:
+            return found
+        with self._lock:
+            if step_id in self._over:
+                raise StepError(
+                    "ABORTED", f"step {step_id:x} is over in {self._task}", derived=True
+                )
+            return self._steps.setdefault(step_id, StepRendezvous(step_id, self._task))
+
+    def start_abort(self, step_id: int, error: StepError) -> None:
+        try:
+            rendezvous = self.find_or_create(step_id)
+        except StepError:
+            return
+        rendezvous.abort(error)
+
+    def cleanup(self, step_id: int) -> None:
+        with self._lock:
+            rendezvous = self._steps.pop(step_id, None)
+            self._over[step_id] = None
+            if len(self._over) > RECENT_STEPS:
+                del self._over[next(iter(self._over))]
+        leftovers = rendezvous.cleanup() if rendezvous else []
+        for leftover in leftovers:
+            _log.warning("%s: key without %s: %s", self._task, leftover.side, leftover.key)
+        self.leftovers.extend(leftovers)
+
+    def running(self) -> list[int]:
+        """Ids of the steps that are not cleaned up."""
+        with self._lock:
+            return list(self._steps)
+
+
+class RecentRequestIds:
+    """Refuses a request id that came before (TF `recent_request_ids.cc`): a pull takes its value away,
+    so a repeated one must never take the next value of the key.
+    """
+
+    def __init__(self, method: str, num_tracked: int = 100_000) -> None:
+        self._method = method
+        self._lock = threading.Lock()
+        self._seen: set[int] = set()
+        self._order: deque[int] = deque()
+        self._num_tracked = num_tracked
+
+    def check(self, request_id: int, what: str) -> None:
+        """Raises StepError if the id is not new; 0 is not tracked."""
+        if not request_id:
+            return
+        with self._lock:
+            if request_id not in self._seen:
+                self._seen.add(request_id)
+                self._order.append(request_id)
+                if len(self._order) > self._num_tracked:
+                    self._seen.discard(self._order.popleft())
+                return
+        raise StepError(
+            "ABORTED", f"The same {self._method} request was received twice. {what}"
+        )

@@ -1,0 +1,190 @@
+"""Segments as Python functions: one line a node, kernels and constants given in the namespace.
+
+No name, key or value of a graph is ever written into the text, only numbers of ours. `v3` is value 3,
+`k5` the kernel of node 5, `c5` its key, `s5` its recording site, `n5` its key's number. Each segment has
+a plain and a traced text; they differ by the record calls around the same lines.
+
+    def segment(frame, send, args, results):      # plain
+     v3 = frame[0]
+     v4 = k5(v3)
+     send(c6, v4)
+
+    def segment(frame, …, ctx, begin, end, ready):  # traced; the first line of v4 = k5(v3) is
+     s = now()
+     span = begin(s5, ctx, s)
+     v4 = k5(v3)
+     e5 = now()
+     end(s, e5, ready, size(v4), …)
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+
+from tracer.model.trace_folder import Flag
+from tracer.record.recorder import Recorder
+from tracer.runtime.prepared import Kind, PreparedNode
+from tracer.runtime.segments import Segment
+
+_PLAIN = "def segment(frame, send, args, results):"
+_TRACED = "def segment(frame, send, args, results, ctx, begin, end, ready):"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCode:
+    """`node_at` says which node a line of either text belongs to (position, 0-based lines)."""
+
+    plain: Callable[..., None]
+    traced: Callable[..., None]
+    node_at: Mapping[tuple[CodeType, int], int]
+
+    def failed_node(self, error: BaseException) -> int:
+        """The position of the node whose line raised, -1 if none did."""
+        trace = error.__traceback__
+        while trace is not None:
+            place = trace.tb_frame.f_code, trace.tb_lineno
+            if place in self.node_at:
+                return self.node_at[place]
+            trace = trace.tb_next
+        return -1
+
+
+def size_of(value: Any) -> int:
+    """Bytes of what a kernel returned; a variable or nothing has none."""
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    if isinstance(value, tuple):
+        return sum(map(size_of, value))
+    return 0
+
+
+def compile_segment(
+    nodes: Sequence[PreparedNode],
+    segment: Segment,
+    slots: Mapping[int, int],
+    recorder: Recorder,
+) -> SegmentCode:
+    namespace: dict[str, Any] = {
+        "now": recorder.now,
+        "size": size_of,
+        "fail": lambda span, error: recorder.annotate(span, {}, error=str(error)),
+    }
+    for position in segment.nodes:
+        node = nodes[position]
+        namespace[f"k{position}"] = node.kernel
+        namespace[f"c{position}"] = node.key
+        namespace[f"s{position}"] = node.site
+        namespace[f"n{position}"] = node.key_number
+    writer = _Text(nodes, segment, slots)
+    plain = writer.lines(_PLAIN, traced=False)
+    traced = writer.lines(_TRACED, traced=True)
+    node_at: dict[tuple[CodeType, int], int] = {}
+    return SegmentCode(
+        _function(plain, namespace, node_at), _function(traced, namespace, node_at), node_at
+    )
+
+
+_Lines = list[tuple[str, int]]  # a line and the position of its node, -1: of none
+
+
+def _function(
+    lines: _Lines, namespace: dict[str, Any], node_at: dict[tuple[CodeType, int], int]
+) -> Callable[..., None]:
+    text = "\n".join(line for line, _ in lines)
+    scope = dict(namespace)
+    exec(compile(text, "<segment>", "exec"), scope)  # noqa: S102 (text of ours, see above)
+    function: Callable[..., None] = scope["segment"]
+    for number, (_, position) in enumerate(lines, 1):
+        if position >= 0:
+            node_at[function.__code__, number] = position
+    return function
+
+
+class _Text:
+    def __init__(
+        self, nodes: Sequence[PreparedNode], segment: Segment, slots: Mapping[int, int]
+    ) -> None:
+        self._nodes = nodes
+        self._segment = segment
+        self._slots = slots
+        self._here = frozenset(segment.nodes)
+        self._last_use = {
+            value: position for position in segment.nodes for value in nodes[position].inputs
+        }
+
+    def lines(self, head: str, *, traced: bool) -> _Lines:
+        body: _Lines = [*self._loads()]
+        for position in self._segment.nodes:
+            node = self._nodes[position]
+            call = self._call(node, position, traced=traced)
+            body += self._recorded(node, position, call) if traced else [(call, position)]
+            body += self._after(node, position)
+        if not traced:
+            return [(head, -1), *((f" {line}", at) for line, at in body), (" return", -1)]
+        return [
+            (head, -1),
+            (" try:", -1),
+            *((f"  {line}", at) for line, at in body),
+            ("  return", -1),
+            (" except Exception as error:", -1),
+            ("  fail(span, error)", -1),
+            (f"  end(s, now(), ready, 0, 0, 0, {Flag.ERROR})", -1),
+            ("  raise", -1),
+        ]
+
+    def _loads(self) -> Iterator[tuple[str, int]]:
+        for value in self._segment.loads:
+            yield f"v{value} = frame[{self._slots[value]}]", -1
+            if value in self._segment.frees:
+                yield f"frame[{self._slots[value]}] = None", -1
+
+    def _call(self, node: PreparedNode, position: int, *, traced: bool) -> str:
+        inputs = ", ".join(f"v{value}" for value in node.inputs)
+        if node.kind is Kind.ARG:
+            inputs = f"args[c{position}]"
+        if node.kind is Kind.SEND:
+            span = ", False, span" if traced else ""
+            return f"send(c{position}, {inputs}{span})"
+        if node.kind is Kind.RETVAL:
+            return f"results[c{position}] = {inputs}"
+        source = f"k{position}({inputs})"
+        outputs = ", ".join(f"v{value}" for value in node.outputs)
+        return f"{outputs} = {source}" if outputs else source
+
+    def _recorded(self, node: PreparedNode, position: int, call: str) -> _Lines:
+        ready = self._ready(node)
+        values = node.outputs if node.kind in (Kind.KERNEL, Kind.ARG) else node.inputs
+        num_bytes = " + ".join(f"size(v{value})" for value in values) or "0"
+        version = f"v{node.variable}.version" if node.variable >= 0 else "0"
+        before = [] if node.writes or node.variable < 0 else [(f"r = {version}", position)]
+        extra = version if node.writes else "r" if before else "0"
+        flags = node.flags
+        return [
+            ("s = now()", position),
+            (f"span = begin(s{position}, ctx, s)", position),
+            *before,
+            (call, position),
+            (f"e{position} = now()", position),
+            (
+                f"end(s, e{position}, {ready}, {num_bytes}, n{position}, 0, {flags}, {extra})",
+                position,
+            ),
+        ]
+
+    def _ready(self, node: PreparedNode) -> str:
+        """When the node's inputs were there: the end of the last one here, else the segment's start."""
+        here = [position for position in node.after if position in self._here]
+        return f"e{max(here)}" if here else "ready"
+
+    def _after(self, node: PreparedNode, position: int) -> _Lines:
+        """Crossing values are left in the frame; what nobody here reads again is let go."""
+        stored = [value for value in node.outputs if value in self._segment.stores]
+        gone = [value for value in node.inputs if self._last_use[value] == position]
+        gone += [value for value in node.outputs if value not in self._last_use]
+        lines: _Lines = [(f"frame[{self._slots[value]}] = v{value}", -1) for value in stored]
+        if gone:
+            lines.append((f"del {', '.join(f'v{value}' for value in dict.fromkeys(gone))}", -1))
+        return lines

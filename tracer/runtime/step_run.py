@@ -1,0 +1,90 @@
+"""What all executors have in common: the step they serve, how they ask, record and fail."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+
+from tracer.model.step import SpanContext
+from tracer.model.trace_folder import Flag
+from tracer.ops.kernel import OpError
+from tracer.record.open_span import OpenSpan
+from tracer.record.recorder import Recorder
+from tracer.runtime.interfaces import Received, RecvDone, StepError
+from tracer.runtime.prepared import PreparedNode, PreparedPartition
+from tracer.runtime.remote_rendezvous import StepRendezvous
+
+ExecutorDone = Callable[[StepError | None], None]
+
+
+class StepRun:
+    """One worker's side of one step. `args` and `results` serve tasks without a cluster (`_Arg`,
+    `_Retval`).
+    """
+
+    __slots__ = ("args", "context", "rendezvous", "results")
+
+    def __init__(
+        self, rendezvous: StepRendezvous, context: SpanContext, args: Mapping[str, torch.Tensor]
+    ) -> None:
+        self.rendezvous = rendezvous
+        self.context = context
+        self.args = args
+        self.results: dict[str, torch.Tensor] = {}
+
+    def pull(self, node: PreparedNode, context: SpanContext, done: RecvDone) -> None:
+        """Asks for the value of a `_Recv`, here or in the task that makes it."""
+        if node.source is None:
+            self.rendezvous.local.recv(node.key, done)
+        else:
+            self.rendezvous.recv_remote(node.source, node.key, context, done)
+
+
+class Executor(Protocol):
+    """Runs one device's partition; `done` is called once, when nothing of it runs or waits."""
+
+    def run(self, step: StepRun, done: ExecutorDone) -> None: ...
+
+
+def error_at(
+    partition: PreparedPartition, node: PreparedNode | None, error: Exception
+) -> StepError:
+    """An exception of a node as the step's error; an abort met on the way is passed on."""
+    if isinstance(error, StepError):
+        return error
+    reason = OpError.of(error)
+    name = node.name if node is not None else ""
+    return StepError(reason.code, reason.message, task=partition.task, node=name)
+
+
+def value_of(partition: PreparedPartition, node: PreparedNode, received: Received) -> Any:
+    """What a `_Recv` got, on its device. Raises StepError if there is nothing to compute with."""
+    if received.error is not None:
+        raise received.error
+    if received.is_dead:
+        raise StepError(
+            "INTERNAL",
+            f"The tensor returned for {node.key} was not valid: it comes from a branch that was "
+            "not taken",
+            task=partition.task,
+            node=node.name,
+        )
+    return node.kernel(received.tensor)
+
+
+def close_recv(
+    recorder: Recorder, span: OpenSpan, received: Received, end: int, flags: int, *, is_remote: bool
+) -> None:
+    """Ends a `rendezvous.recv` span: it waited until the value existed, the rest is transfer."""
+    flags |= (Flag.REMOTE if is_remote else 0) | (Flag.DEFERRED if received.deferred else 0)
+    if received.error is not None:
+        recorder.annotate(span.span, {}, error=received.error.message)
+        span.close(end, flags=flags | Flag.ERROR)
+        return
+    span.close(
+        end,
+        num_bytes=received.tensor.nbytes if received.tensor is not None else 0,
+        link=received.send_span,
+        flags=flags | (Flag.DEAD if received.is_dead else 0),
+        extra=received.wait_ns if is_remote else end - span.start,
+    )

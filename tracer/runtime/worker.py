@@ -1,0 +1,146 @@
+"""The worker of a task: what masters and other workers ask of it, served where it lives (TF `worker.cc`)."""
+
+import threading
+from functools import lru_cache, partial
+
+from tracer.model.cluster import ClusterSpec
+from tracer.model.graph import Graph
+from tracer.model.step import RendezvousKey, RendezvousKeyError, SpanContext
+from tracer.runtime.interfaces import (
+    Received,
+    RecvDone,
+    RunDone,
+    RunGraphRequest,
+    RunGraphResult,
+    StepError,
+    WorkerStatus,
+)
+from tracer.runtime.remote_rendezvous import RecentRequestIds, RendezvousTable
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
+from tracer.runtime.worker_session import WorkerSession
+
+_KEYS_KNOWN = 4096  #: keys whose check is remembered; equal keys come every step
+
+
+class Worker:
+    """A near WorkerInterface. Its methods may be called on any thread and never wait."""
+
+    def __init__(self, env: WorkerEnv, cache: WorkerCache, pid: int = 0) -> None:
+        self.task = env.task
+        self.env = env
+        self.cache = cache
+        self.rendezvous = RendezvousTable(env.name)
+        self._pid = pid
+        self._lock = threading.Lock()
+        self._sessions: dict[str, WorkerSession] = {}
+        self._request_ids = RecentRequestIds("RecvTensor")
+        self._check_key = lru_cache(_KEYS_KNOWN)(self._checked_key)
+
+    def get_status(self) -> WorkerStatus:
+        return WorkerStatus(tuple(device.attributes for device in self.env.devices), self._pid)
+
+    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
+        with self._lock:
+            if session in self._sessions:
+                raise StepError(
+                    "ALREADY_EXISTS",
+                    f"session {session} exists in {self.env.name} already",
+                    task=self.env.name,
+                )
+            self._sessions[session] = WorkerSession(session, cluster, self.env, self.cache)
+
+    def delete_worker_session(self, session: str) -> None:
+        self._session(session)
+        with self._lock:
+            gone = self._sessions.pop(session, None)
+        if gone is not None:
+            gone.close()
+
+    def _session(self, session: str) -> WorkerSession:
+        found = self._sessions.get(session)
+        if found is None:
+            raise StepError(
+                "ABORTED",
+                f"Session handle is not found: {session}. Possibly this worker "
+                f'("{self.env.task.prefix}") just restarted.',
+                task=self.env.name,
+            )
+        return found
+
+    def register_graph(
+        self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
+    ) -> str:
+        return self._session(session).graphs.register(graph, context, graph_id)
+
+    def deregister_graph(self, session: str, graph_handle: str) -> None:
+        self._session(session).graphs.deregister(graph_handle)
+
+    def run_graph(self, request: RunGraphRequest, done: RunDone) -> None:
+        try:
+            session = self._session(request.session)
+            rendezvous = self.rendezvous.find_or_create(request.step_id)
+            rendezvous.initialize(session.peer)
+            session.graphs.run(request, rendezvous, done)
+        except StepError as error:
+            done(RunGraphResult(error=error))
+
+    def recv_tensor(
+        self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
+    ) -> None:
+        try:
+            self._request_ids.check(request_id, f"step {step_id:x}, key {key}")
+            self._check_key(key)
+            rendezvous = self.rendezvous.find_or_create(step_id)
+        except StepError as error:
+            done(Received(error=error))
+            return
+        if context.sampled:
+            done = partial(self._answer_with_wait, done, self.env.recorder.now())
+        rendezvous.recv_local(key, done)
+
+    def _answer_with_wait(self, done: RecvDone, start: int, received: Received) -> None:
+        done(received._replace(wait_ns=self.env.recorder.now() - start))
+
+    def _checked_key(self, key: str) -> None:
+        """Raises StepError if the key's source is no device of this life of the task."""
+        try:
+            parsed = RendezvousKey.parse(key)
+        except RendezvousKeyError as error:
+            raise StepError("INVALID_ARGUMENT", str(error), task=self.env.name) from None
+        lives = {str(device.name): device.incarnation for device in self.env.devices}
+        life = lives.get(parsed.src_device)
+        if life is None:
+            raise StepError(
+                "INVALID_ARGUMENT",
+                f"RecvTensor of {key}: {self.env.name} has no device {parsed.src_device!r}; "
+                f"it has {', '.join(lives)}",
+                task=self.env.name,
+            )
+        if life != parsed.incarnation:
+            raise StepError(
+                "ABORTED",
+                f"RecvTensor expects a different device incarnation: {parsed.incarnation} vs. "
+                f'{life}. Your worker job ("{self.env.task.prefix}") was probably restarted. '
+                "Check your worker job for the reason why it was restarted.",
+                task=self.env.name,
+            )
+
+    def start_abort(self, step_id: int, error: StepError) -> None:
+        self.rendezvous.start_abort(step_id, error)
+
+    def cleanup_graph(self, step_id: int) -> None:
+        self.rendezvous.cleanup(step_id)
+
+    def close(self) -> None:
+        """Ends what the task still runs and waits for; its variables go with it."""
+        gone = StepError("CANCELLED", f"{self.env.name} is shutting down", task=self.env.name)
+        for step_id in self.rendezvous.running():
+            self.rendezvous.start_abort(step_id, gone)
+            self.rendezvous.cleanup(step_id)
+        with self._lock:
+            sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            session.close()
+        for device in self.env.devices:
+            device.thread.close()

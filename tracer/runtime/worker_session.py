@@ -1,0 +1,35 @@
+"""What a worker keeps for one master session: its graphs, its view of the peers (TF `worker_session.h`)."""
+
+import threading
+
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.runtime.graph_manager import GraphManager
+from tracer.runtime.interfaces import WorkerInterface
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
+
+
+class WorkerSession:
+    def __init__(self, name: str, cluster: ClusterSpec, env: WorkerEnv, cache: WorkerCache) -> None:
+        self.name = name
+        self.graphs = GraphManager(env)
+        self._cluster = cluster
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._peers: dict[TaskName, WorkerInterface] = {}
+
+    def peer(self, task: TaskName) -> WorkerInterface:
+        """The stub of another task, taken from the cache once a session."""
+        found = self._peers.get(task)
+        if found is not None:
+            return found
+        with self._lock:
+            if task not in self._peers:
+                self._peers[task] = self._cache.acquire(task, self._cluster.address(task))
+            return self._peers[task]
+
+    def close(self) -> None:
+        with self._lock:
+            peers, self._peers = self._peers, {}
+        for stub in peers.values():
+            self._cache.release(stub)

@@ -1,7 +1,6 @@
-"""From a client's request to partitions that workers hold: prune, place, cut, register (TF
-`graph_execution_state.cc`, `ReffedClientGraph`).
+"""From a client's request to partitions that workers hold: prune, place, cut, register.
 
-Done once for each set of feeds, fetches and targets; a step then only looks it up.
+Follows TF `graph_execution_state.cc` and its `ReffedClientGraph`. Done once for each set of feeds, fetches and targets; a step then only looks it up.
 """
 
 import hashlib
@@ -81,9 +80,7 @@ class GraphMaker:
             partitions = self._cut(signature, graph_id)
         except (GraphError, LookupError) as error:
             raise StepError("INVALID_ARGUMENT", str(error)) from error
-        return ClientGraph(
-            graph_id, tuple(self._register(part, graph_id) for part in partitions)
-        )
+        return ClientGraph(graph_id, tuple(self._register(part, graph_id) for part in partitions))
 
     def _cut(self, signature: Signature, graph_id: str) -> list[Partition]:
         pruned = self._prune(signature)

@@ -1,5 +1,6 @@
 """The devices of a task: names, lives, and the thread that computes what is too long for an RPC thread."""
 
+import logging
 import queue
 import threading
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from tracer.model.step import new_incarnation
 from tracer.runtime import turn
 from tracer.runtime.interfaces import DeviceAttributes
 from tracer.runtime.turn import Work
+
+_log = logging.getLogger(__name__)
 
 
 class DeviceThread:
@@ -36,7 +39,10 @@ class DeviceThread:
 
     def _loop(self) -> None:
         while (work := self._queue.get()) is not None:
-            turn.run(work)
+            try:
+                turn.run(work)
+            except Exception:  # noqa: BLE001 (the thread must live on)
+                _log.exception("work on %s failed", self._name)
 
     def close(self, timeout: float = 5.0) -> None:
         self._queue.put(None)
@@ -63,7 +69,7 @@ class Device:
 
 
 def make_devices(task: TaskName, physical: Sequence[str]) -> tuple[Device, ...]:
-    """Logical devices of a task over torch devices: `cpu:0`, `cpu:1`, `cuda:0` …
+    """Logical devices of a task over torch devices, named `cpu:0`, `cpu:1`, `cuda:0`.
 
     Equal entries are different logical devices on the same physical one. torch knows one CPU, so
     every `cpu:N` computes on it. A task without a CPU entry gets none beside what is named.
@@ -76,7 +82,5 @@ def make_devices(task: TaskName, physical: Sequence[str]) -> tuple[Device, ...]:
         numbers[device_type] = index + 1
         name = task.device(device_type, index)
         torch_device = torch.device("cpu" if device_type == "CPU" else text)
-        devices.append(
-            Device(name, torch_device, thread=DeviceThread(f"{task} {name.short}"))
-        )
+        devices.append(Device(name, torch_device, thread=DeviceThread(f"{task} {name.short}")))
     return tuple(devices)

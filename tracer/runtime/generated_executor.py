@@ -148,7 +148,7 @@ class _Run:
             part.cost_ns += (time.perf_counter_ns() - start - part.cost_ns) // 8
         self.count_down(part.segment.successors, self.now())
 
-    def compute(self, code: SegmentCode, when: int) -> None:
+    def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (its traced twin needs it)
         code.plain(self.frame, self.send, self.step.args, self.step.results)
 
     def now(self) -> int:

@@ -68,10 +68,10 @@ class GraphManager:
         """Makes a worker's partition ready; returns its handle. Raises StepError."""
         handle = f"{_handles.getrandbits(64):016x}"
         recorder = self._env.recorder
-        told = {"vizdist.graph.id": graph_id, "vizdist.graph.handle": handle}
-        with recorder.span(
-            "graph.register", context, lane="worker", **told, **{"vizdist.graph.nodes": len(graph)}
-        ) as span:
+        with recorder.span("graph.register", context, lane="worker") as span:
+            span.set("vizdist.graph.id", graph_id)
+            span.set("vizdist.graph.handle", handle)
+            span.set("vizdist.graph.nodes", len(graph))
             parts = self._cut(graph, span.context, graph_id)
             executors = [
                 self._executor(prepare(self._env, part, self._bind, handle, graph_id))
@@ -169,8 +169,9 @@ def record_graph(
     if not context.sampled:
         return
     for chunk in chunks_of_graph(graph_id, stage, parts):
-        with recorder.span("graph.chunk", context, name=stage, lane=lane, **chunk):
-            pass
+        with recorder.span("graph.chunk", context, name=stage, lane=lane) as span:
+            for name, value in chunk.items():
+                span.set(name, value)
 
 
 class _GraphRun:
@@ -191,7 +192,9 @@ class _GraphRun:
         self._done = done
         self._step = StepRun(rendezvous, request.context, request.feeds)
         self._keys = request.fetch_keys if graph.ends else ()
-        self._left = list(range(len(graph.executors) + len(self._keys)))  # counts down, see executors
+        self._left = list(
+            range(len(graph.executors) + len(self._keys))
+        )  # counts down, see executors
         self._fetched: dict[str, torch.Tensor] = {}
         self._error: StepError | None = None
 

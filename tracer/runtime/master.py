@@ -29,8 +29,10 @@ _handles = random.SystemRandom()
 
 
 class Master:
-    """A near MasterInterface. It shares its process with `worker`, whose first device is the client
-    device: there feeds come in and fetches go out.
+    """A near MasterInterface.
+
+    It shares its process with `worker`, whose first device is the client device: there feeds come in
+    and fetches go out.
     """
 
     def __init__(
@@ -54,8 +56,10 @@ class Master:
         self._sessions: dict[str, MasterSession] = {}
 
     def create_session(self, graph: Graph, context: SpanContext) -> str:
-        """Raises StepError: DEADLINE_EXCEEDED if a task does not come up, INVALID_ARGUMENT for a
-        request of the graph that no device meets.
+        """Finds all tasks, waiting no longer than the connect timeout.
+
+        Raises StepError: DEADLINE_EXCEEDED if a task does not come up, INVALID_ARGUMENT for a request
+        of the graph that no device meets.
         """
         workers = self._acquire_workers()
         try:

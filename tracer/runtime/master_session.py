@@ -1,5 +1,6 @@
-"""A client's session at its master: the graph, what was made of it, the steps that run (TF
-`master_session.cc`).
+"""A client's session at its master (TF `master_session.cc`).
+
+It holds the graph, what was made of it for each kind of request, and the steps that run.
 """
 
 import contextlib
@@ -81,9 +82,7 @@ class MasterSession:
         self._watchdog.watch(step)
         turn.run(step.issue)
 
-    def _ended(
-        self, done: StepDone, step: MasterStep, outcome: RunStepResult | StepError
-    ) -> None:
+    def _ended(self, done: StepDone, step: MasterStep, outcome: RunStepResult | StepError) -> None:
         self._watchdog.forget(step)
         with self._changed:
             del self._running[step.step_id]

@@ -25,7 +25,7 @@ class NearCluster:
         cluster: ClusterSpec,
         *,
         devices: Mapping[TaskName, Sequence[str]] | None = None,
-        recorder_of: Callable[[TaskName], Recorder] = lambda task: NO_RECORDER,
+        recorder_of: Callable[[TaskName], Recorder] = lambda _: NO_RECORDER,
         clock: Clock | None = None,
         step_timeout_s: float = STEP_TIMEOUT_S,
         executor: ExecutorKind = "generated",

@@ -169,7 +169,9 @@ class _Preparation:
             kernel = self._move if op.is_transfer else self._bind(node, op, self._context)
             return op, op.outputs_of(node), kernel
         except (UnknownOp, OpError, KeyError, ValueError, TypeError) as error:
-            cause = OpError("INVALID_ARGUMENT", str(error)) if isinstance(error, UnknownOp) else error
+            cause = (
+                OpError("INVALID_ARGUMENT", str(error)) if isinstance(error, UnknownOp) else error
+            )
             reason = OpError.of(cause)
             raise StepError(
                 reason.code, reason.message, task=self._env.name, node=node.name

@@ -22,11 +22,13 @@ from tracer.runtime.states import RENDEZVOUS, Machine, Rendezvous
 
 PeerOf = Callable[[TaskName], WorkerInterface]
 
-RECENT_STEPS = 1024  #: steps that are remembered as over, so that a late pull fails instead of waiting
+RECENT_STEPS = (
+    1024  #: steps that are remembered as over, so that a late pull fails instead of waiting
+)
 _SHOWN_KEYS = 4
 
 _log = logging.getLogger(__name__)
-_ids = random.Random()  # noqa: S311 (unique, not secret)
+_ids = random.Random()  #: unique, not secret
 
 
 class Leftover(NamedTuple):
@@ -67,9 +69,7 @@ class StepRendezvous:
                 return
         self.local.recv(key, done)
 
-    def recv_remote(
-        self, source: TaskName, key: str, context: SpanContext, done: RecvDone
-    ) -> None:
+    def recv_remote(self, source: TaskName, key: str, context: SpanContext, done: RecvDone) -> None:
         """Pulls a value of task `source`."""
         with self._lock:
             error, peer = self._error, self._peer
@@ -80,7 +80,7 @@ class StepRendezvous:
         if error is not None:
             done(Received(error=error))
             return
-        assert peer is not None  # noqa: S101 (executors start after initialize)
+        assert peer is not None  # executors start after initialize
         arrived = partial(self._arrived, request_id)
         try:
             peer(source).recv_tensor(self.step_id, key, request_id, context, arrived)
@@ -199,8 +199,9 @@ class RendezvousTable:
 
 
 class RecentRequestIds:
-    """Refuses a request id that came before (TF `recent_request_ids.cc`): a pull takes its value away,
-    so a repeated one must never take the next value of the key.
+    """Refuses a request id that came before (TF `recent_request_ids.cc`).
+
+    A pull takes its value away, so a repeated one must never take the next value of the key.
     """
 
     def __init__(self, method: str, num_tracked: int = 100_000) -> None:
@@ -221,6 +222,4 @@ class RecentRequestIds:
                 if len(self._order) > self._num_tracked:
                     self._seen.discard(self._order.popleft())
                 return
-        raise StepError(
-            "ABORTED", f"The same {self._method} request was received twice. {what}"
-        )
+        raise StepError("ABORTED", f"The same {self._method} request was received twice. {what}")

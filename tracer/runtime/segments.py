@@ -45,9 +45,7 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
     members: dict[int, list[int]] = {}
     for position, segment in home.items():
         members.setdefault(segment, []).append(position)
-    sources = {
-        segment: _sources(nodes, members[segment], home, segment) for segment in members
-    }
+    sources = {segment: _sources(nodes, members[segment], home, segment) for segment in members}
     readers = _readers(nodes, members)
     crossing = _crossing(nodes, home, readers)
     ancestors = _ancestors(sources)
@@ -67,7 +65,9 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
         )
     recvs = [at for at, node in enumerate(nodes) if node.kind is Kind.RECV]
     waiting = {at: tuple(s for s in members if (_RECV, at) in sources[s]) for at in recvs}
-    return Cut(tuple(segments), waiting, {value: slot for slot, value in enumerate(sorted(crossing))})
+    return Cut(
+        tuple(segments), waiting, {value: slot for slot, value in enumerate(sorted(crossing))}
+    )
 
 
 _RECV, _SEGMENT = 0, 1
@@ -108,9 +108,7 @@ def _segments(sources: _Sources) -> Iterator[int]:
     return (number for kind, number in sources if kind == _SEGMENT)
 
 
-def _readers(
-    nodes: Sequence[PreparedNode], members: dict[int, list[int]]
-) -> dict[int, set[int]]:
+def _readers(nodes: Sequence[PreparedNode], members: dict[int, list[int]]) -> dict[int, set[int]]:
     """Value → the segments that take it as an input."""
     readers: dict[int, set[int]] = {}
     for segment, positions in members.items():

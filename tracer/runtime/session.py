@@ -22,8 +22,10 @@ Value = torch.Tensor | None
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Where a client's spans go. `run` is the context of what lies outside steps; `step` gives the
-    root context of a step by its number, from 1.
+    """Where a client's spans go.
+
+    `run` is the context of what lies outside steps; `step` gives the root context of a step by its
+    number, from 1.
     """
 
     recorder: Recorder
@@ -80,8 +82,10 @@ class Session:
         feeds: Mapping[str, torch.Tensor] | None = None,
         record: Mapping[str, str] | None = None,
     ) -> Any:
-        """Runs a step; returns the fetched tensors in order (one alone for one name), None for
-        targets. `record` maps attributes of the step's span to fetches that become their values.
+        """Runs a step; returns the fetched tensors in order (one alone for one name).
+
+        Targets give None. `record` maps attributes of the step's span to fetches that become their
+        values.
         """
         feeds = {} if feeds is None else feeds
         names = (fetches,) if isinstance(fetches, str) else tuple(fetches)

@@ -18,8 +18,9 @@ ExecutorDone = Callable[[StepError | None], None]
 
 
 class StepRun:
-    """One worker's side of one step. `args` and `results` serve tasks without a cluster (`_Arg`,
-    `_Retval`).
+    """One worker's side of one step.
+
+    `args` and `results` serve tasks without a cluster (`_Arg`, `_Retval`).
     """
 
     __slots__ = ("args", "context", "rendezvous", "results")

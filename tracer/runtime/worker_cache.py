@@ -1,7 +1,6 @@
-"""Stubs of other tasks' workers, one a task and address, made by a factory that knows the transport
-(TF `worker_cache.h`).
+"""Stubs of other tasks' workers, one a task and address (TF `worker_cache.h`).
 
-A stub and its channel live as long as the process; who takes one gives it back, and both are counted.
+They are made by a factory that knows the transport. A stub and its channel live as long as the process; who takes one gives it back, and both are counted.
 """
 
 import threading
@@ -17,7 +16,8 @@ StubFactory = Callable[[TaskName, str], WorkerInterface]
 def no_stubs(task: TaskName, address: str) -> WorkerInterface:
     """The factory of a task that has no peers."""
     raise StepError(
-        "UNAVAILABLE", f"this task stands alone and cannot reach {task} at {address or 'no address'}"
+        "UNAVAILABLE",
+        f"this task stands alone and cannot reach {task} at {address or 'no address'}",
     )
 
 

@@ -13,9 +13,16 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
-from tracer.capture_graph.lower import CaptureError, Lowering, Names
+from tracer.capture_graph.lower import Lowering, Names
 from tracer.capture_graph.optimizers import Optimizer
-from tracer.capture_graph.trace import LossFn, StateValues, Traced, trace_evaluation, trace_step
+from tracer.capture_graph.trace import (
+    CaptureError,
+    LossFn,
+    StateValues,
+    Traced,
+    trace_evaluation,
+    trace_step,
+)
 from tracer.capture_graph.updates import Update, cone_owners, updates_of
 from tracer.model.graph import Graph, Input, Literal, Node, TensorSpec
 from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
@@ -177,9 +184,8 @@ class _Builder:
         for name, tensor in feeds.items():
             self._feed(name, tensor)
         updates = updates_of(traced.inputs, traced.outputs)
-        lower = Lowering(
-            traced.module, self._names, self._source(traced, ""), owners=cone_owners(updates)
-        )
+        owners = cone_owners(updates, self._owner)
+        lower = Lowering(traced.module, self._names, self._source(traced, ""), owners=owners)
         loss, logits = lower([traced.outputs["loss"], _tensor(traced.outputs["outputs"])])
         operands = {name: lower(update.values) for name, update in updates.items()}
         self._nodes += lower.nodes

@@ -8,16 +8,13 @@ import torch
 from torch import Tensor, fx
 
 from tracer.capture_graph.origins import Origin, origin_of
+from tracer.capture_graph.trace import CaptureError
 from tracer.capture_graph.updates import plain
 from tracer.model.graph import Input, Node, TensorSpec
 from tracer.ops.aten import template_of
 from tracer.ops.dtypes import spec_of, tensor_to_literal
 
 FOLDED = {"t", "view", "transpose", "permute", "expand", "unsqueeze", "squeeze", "_unsafe_view"}
-
-
-class CaptureError(ValueError):
-    """A module whose step cannot be a graph; the text names the op and the reason."""
 
 
 class Names:

@@ -116,12 +116,12 @@ class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _user_line() -> str:
     """`folder/file.py:line` of the innermost frame that is neither torch's nor the capture's."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and _is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith(_HERE):
         return ""
     return f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
 
 
-def _is_ours(file: str) -> bool:
+def _is_machinery(file: str) -> bool:
     return file == __file__ or file.startswith(_TORCH)

@@ -15,6 +15,10 @@ LossFn = Callable[[Any, Tensor], Tensor]
 Outputs = dict[str, Any]  # name → traced tensor
 
 
+class CaptureError(ValueError):
+    """A module whose step cannot be a graph; the text says what stands in the way."""
+
+
 @dataclass(frozen=True, slots=True)
 class StateValues:
     """All that a step reads and assigns, by name: `fc1/weight`, `fc1/weight/Momentum`."""
@@ -69,6 +73,11 @@ def trace_step(
         with recorder.scope("loss"):
             loss = loss_fn(outputs, given["y"])
             recorder.claim(loss)
+        if loss.dim():
+            raise CaptureError(
+                f"the loss has shape {list(loss.shape)}; a step needs one number, so reduce it "
+                "(for example with .mean())"
+            )
         recorder.phase = "backward"
         with recorder.scope(""):
             gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
@@ -144,8 +153,21 @@ def _trace(
     )
 
 
+def _honest_batch_norm(*args: Any) -> Any:
+    """`native_batch_norm` writes running statistics without saying so; this twin says it."""
+    x, weight, bias, mean, variance, *rest = args
+    if mean is None or variance is None:
+        return _aten._native_batch_norm_legit.no_stats(x, weight, bias, *rest)
+    return _aten._native_batch_norm_legit.default(x, weight, bias, mean, variance, *rest)
+
+
+_aten = torch.ops.aten
+_TWINS = {_aten.native_batch_norm.default: _honest_batch_norm}
+
+
 def _make_fx(function: Callable[..., Any], tensors: Sequence[Tensor]) -> torch.fx.GraphModule:
-    return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(*tensors)
+    trace = make_fx(function, _TWINS, tracing_mode="fake", _allow_non_fake_inputs=True)
+    return trace(*tensors)
 
 
 class _Replay(torch.fx.Interpreter):

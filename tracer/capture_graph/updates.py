@@ -60,15 +60,17 @@ def plain(node: fx.Node) -> fx.Node:
             return node
 
 
-def cone_owners(updates: Mapping[str, Update]) -> dict[fx.Node, str]:
-    """Node of the update phase → the one variable whose new value it serves."""
+def cone_owners(
+    updates: Mapping[str, Update], owner_of_slot: Mapping[str, str]
+) -> dict[fx.Node, str]:
+    """Node of the update phase → the one variable (with its slots) whose new value it serves."""
     served: dict[fx.Node, set[str]] = {}
     for name, update in updates.items():
-        open_nodes = update.values
+        owner, open_nodes = owner_of_slot.get(name, name), update.values
         while open_nodes:
             node = open_nodes.pop()
-            if origin_of(node).phase == "update" and name not in served.setdefault(node, set()):
-                served[node].add(name)
+            if origin_of(node).phase == "update" and owner not in served.setdefault(node, set()):
+                served[node].add(owner)
                 open_nodes += node.all_input_nodes
     return {node: names.pop() for node, names in served.items() if len(names) == 1}
 

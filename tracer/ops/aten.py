@@ -41,7 +41,10 @@ QUICK: dict[str, Kernel] = {
     "aten.view.default": torch.Tensor.view,
 }
 
-_REFUSED = {"from_file"}  # reads a path that a graph off the wire must not name
+_REFUSED = {
+    "from_file",  # reads a path, which a graph off the wire must not name
+    *("batch_norm", "cudnn_batch_norm", "instance_norm", "miopen_batch_norm", "native_batch_norm"),
+}  #: the norms write running statistics, although their schemas do not say so
 
 
 @cache

@@ -1,7 +1,7 @@
 """Layers, activations, losses, and their gradients (TF `nn_ops.cc`)."""
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
+from torch.nn import functional
 
 from tracer.ops.kernel import OpDef, direct
 
@@ -66,6 +66,6 @@ OPS: tuple[OpDef, ...] = (
     direct("L2Loss", _l2_loss),
     direct("TanhGrad", _tanh_grad),
     direct("SigmoidGrad", _sigmoid_grad),
-    direct("Elu", F.elu),
-    direct("Softplus", F.softplus),
+    direct("Elu", functional.elu),
+    direct("Softplus", functional.softplus),
 )

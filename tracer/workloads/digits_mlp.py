@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (torch's own abbreviation)
 from torch import Tensor, nn
+from torch.nn import functional
 
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import SGD
@@ -28,8 +28,9 @@ class DigitsMLP(nn.Module):
         self.fc2 = nn.Linear(32, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = F.relu(self.fc1(x))
-        return self.fc2(hidden)  # type: ignore[no-any-return]
+        hidden = functional.relu(self.fc1(x))
+        logits: Tensor = self.fc2(hidden)
+        return logits
 
 
 def _make_module(seed: int) -> nn.Module:
@@ -80,7 +81,7 @@ WORKLOAD = Workload(
     name="digits-mlp",
     says="A 64-32-10 perceptron on real handwritten digits: tiny kernels, so all else shows.",
     make_module=_make_module,
-    loss=F.cross_entropy,
+    loss=functional.cross_entropy,
     optimizer=SGD(learning_rate=0.2),
     batches=_batches,
     evaluation=_evaluation,

@@ -1,0 +1,266 @@
+"""A captured step is a graph that computes what eager torch computes, and reads like the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.ops.graph_runner import GraphRunner
+from tracer.capture_graph.capture import Evaluation, capture_step, variables_of
+from tracer.capture_graph.optimizers import SGD
+from tracer.capture_graph.trace import CaptureError
+from tracer.model.graph import Graph, Node, TensorSpec
+
+
+class Perceptron(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(6, 5)
+        self.fc2 = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.fc2(functional.relu(self.fc1(x)))
+        return logits
+
+
+class Convolutional(nn.Module):
+    """Buffers, in-place ops, and an op with several outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.act = nn.ReLU(inplace=True)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x.reshape(-1, 1, 4, 4))
+        x += 1
+        logits: Tensor = self.head(self.act(self.norm(x)).flatten(1))
+        return logits
+
+
+@dataclass(frozen=True)
+class DecayedSGD:
+    """An update rule that nothing recognises."""
+
+    slots: tuple[str, ...] = ("Mean",)
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, slots: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Mapping[str, Tensor]]:
+        mean = torch.lerp(slots["Mean"], gradient, 0.25)
+        return parameter * 0.99 - mean.mul(0.1), {"Mean": mean}
+
+
+def batches(width: int, rows: int = 8, count: int = 6) -> list[tuple[Tensor, Tensor]]:
+    random = torch.Generator().manual_seed(1)
+    return [
+        (
+            torch.randn(rows, width, generator=random),
+            torch.randint(0, 3, (rows,), generator=random),
+        )
+        for _ in range(count)
+    ]
+
+
+def captured_losses(runner: GraphRunner, data: list[tuple[Tensor, Tensor]]) -> Tensor:
+    runner.run("init")
+    steps = [runner.run("loss:0", "train", feeds={"x:0": x, "y:0": y})[0] for x, y in data]
+    return torch.stack([loss for loss in steps if loss is not None])
+
+
+def eager_losses(
+    module: nn.Module, optimizer: torch.optim.Optimizer, data: list[tuple[Tensor, Tensor]]
+) -> Tensor:
+    losses = []
+    for x, y in data:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(module(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def ops(graph: Graph, op: str) -> list[Node]:
+    return [node for node in graph.nodes if node.op == op]
+
+
+@pytest.mark.parametrize(
+    ("make", "width", "momentum"),
+    [(Perceptron, 6, 0.0), (Perceptron, 6, 0.9), (Convolutional, 16, 0.0)],
+)
+def test_captured_steps_equal_eager_torch(
+    make: type[nn.Module], width: int, momentum: float
+) -> None:
+    torch.manual_seed(0)
+    module, data = make(), batches(width)
+    step = capture_step(module, functional.cross_entropy, SGD(0.3, momentum), data[0])
+    runner = GraphRunner(step.graph)
+
+    got = captured_losses(runner, data)
+    expected = eager_losses(module, torch.optim.SGD(module.parameters(), 0.3, momentum), data)
+
+    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+    for name, value in module.state_dict().items():
+        ours = runner.resources[name.replace(".", "/")].value
+        torch.testing.assert_close(ours, value, rtol=1e-6, atol=1e-6)
+
+
+def test_capturing_leaves_the_module_as_it_was() -> None:
+    module = Convolutional().eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    evaluation = Evaluation(batches(16)[1], functional.cross_entropy)
+    capture_step(module, functional.cross_entropy, SGD(0.1), batches(16)[0], evaluation=evaluation)
+    assert not module.training
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not any(layer._forward_hooks for layer in module.modules())
+
+
+def test_one_read_and_one_update_belong_to_each_variable() -> None:
+    graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
+    names = ["fc1/weight", "fc1/bias", "fc2/weight", "fc2/bias"]
+    assert [v.name for v in variables_of(graph)] == names
+    assert [r.inputs[0].node for r in ops(graph, "ReadVariableOp")] == names
+    updates = ops(graph, "ResourceApplyGradientDescent")
+    assert [u.inputs[0].node for u in updates] == names
+    assert graph["train"].control_inputs == tuple(u.name for u in updates)
+    assert graph["init"].control_inputs == tuple(f"{name}/Assign" for name in names)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1), SGD(0.1, 0.9), DecayedSGD()])
+def test_with_variables_elsewhere_each_value_and_each_gradient_crosses_once(
+    optimizer: SGD | DecayedSGD,
+) -> None:
+    graph = capture_step(Perceptron(), functional.cross_entropy, optimizer, batches(6)[0]).graph
+    handles = {v.name for v in variables_of(graph)}
+
+    def is_far(name: str) -> bool:
+        node = graph[name]
+        return bool(node.colocated_with) or any(i.node in handles for i in node.inputs)
+
+    crossing = {
+        (edge.src, edge.src_port) for edge in graph.edges() if is_far(edge.src) != is_far(edge.dst)
+    }
+    size = sum(p.numel() * 4 for p in Perceptron().parameters())
+    assert len(crossing) == 8
+    moved = [graph[name].specs[port or 0].num_bytes for name, port in crossing if port is not None]
+    assert sum(moved) == 2 * size
+
+
+def test_nodes_are_named_by_layer_and_phase() -> None:
+    graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
+    phases = {
+        "fc1/weight/Read": "read",
+        "fc1/addmm": "forward",
+        "relu": "forward",
+        "loss/nll_loss_forward": "forward",
+        "gradients/fc2/mm": "backward",
+        "gradients/threshold_backward": "backward",
+        "gradients/fc1/mm": "backward",
+        "train/update_fc1/weight": "update",
+    }
+    assert {name: graph[name].attrs["_phase"] for name in phases} == phases
+
+
+def test_a_forward_node_knows_the_users_line() -> None:
+    graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
+    line = Perceptron.forward.__code__.co_firstlineno + 1
+    assert graph["fc1/addmm"].source == f"capture_graph/test_capture.py:{line}"
+    assert graph["gradients/fc1/mm"].source == ""
+
+
+def test_views_are_marked_for_folding_and_detach_is_gone() -> None:
+    graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
+    folded = {node.op for node in graph.nodes if node.attrs.get("_fold")}
+    assert folded == {"aten.t.default", "aten.view.default"}
+    assert not ops(graph, "aten.detach.default")
+
+
+def test_an_unknown_update_rule_ends_in_assignments_beside_its_variable() -> None:
+    torch.manual_seed(0)
+    module, data, rule = Perceptron(), batches(6), DecayedSGD()
+    values = {name: p.detach().clone() for name, p in module.named_parameters()}
+    means = {name: torch.zeros_like(p) for name, p in values.items()}
+    step = capture_step(module, functional.cross_entropy, rule, data[0])
+    runner = GraphRunner(step.graph)
+
+    captured_losses(runner, data)
+    for x, y in data:
+        leaves = {name: value.requires_grad_() for name, value in values.items()}
+        loss = functional.cross_entropy(torch.func.functional_call(module, leaves, (x,)), y)
+        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        for name, gradient in zip(leaves, gradients, strict=True):
+            new, slots = rule.update(values[name].detach(), gradient, {"Mean": means[name]})
+            values[name], means[name] = new, slots["Mean"]
+
+    assert len(ops(step.graph, "AssignVariableOp")) == 8 + 8  # first values, updates with slots
+    for name, value in values.items():
+        ours = runner.resources[name.replace(".", "/")].value
+        torch.testing.assert_close(ours, value, rtol=1e-6, atol=1e-6)
+
+
+def test_evaluation_runs_in_eval_mode_on_the_same_variables() -> None:
+    torch.manual_seed(0)
+    module, data = Convolutional(), batches(16)
+    test_x, test_y = batches(16, rows=5)[0]
+    step = capture_step(
+        module,
+        functional.cross_entropy,
+        SGD(0.3),
+        data[0],
+        evaluation=Evaluation((test_x, test_y), functional.cross_entropy),
+    )
+    runner = GraphRunner(step.graph)
+    captured_losses(runner, data)
+    eager_losses(module, torch.optim.SGD(module.parameters(), 0.3), data)
+    module.eval()
+
+    feeds = dict(zip(step.evaluation_feeds, (test_x, test_y), strict=True))
+    (metric,) = runner.run(step.metric, feeds=feeds)
+
+    torch.testing.assert_close(
+        metric, functional.cross_entropy(module(test_x), test_y).detach(), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_a_slot_is_read_before_a_value_that_does_not_depend_on_it_is_assigned() -> None:
+    @dataclass(frozen=True)
+    class OneStepLate:
+        slots: tuple[str, ...] = ("Last",)
+
+        def update(
+            self, parameter: Tensor, gradient: Tensor, slots: Mapping[str, Tensor]
+        ) -> tuple[Tensor, Mapping[str, Tensor]]:
+            return parameter - slots["Last"] * 0.1, {"Last": gradient}
+
+    graph = capture_step(Perceptron(), functional.cross_entropy, OneStepLate(), batches(6)[0]).graph
+    assert graph["train/update_fc1/bias/Last"].control_inputs == ("fc1/bias/Last/Read",)
+
+
+def test_the_signature_tells_batches_of_other_shapes_apart() -> None:
+    (x, y), module = batches(6)[0], Perceptron()
+    step = capture_step(module, functional.cross_entropy, SGD(0.1), (x, y))
+    shorter = capture_step(module, functional.cross_entropy, SGD(0.1), (x[:4], y[:4]))
+    assert step.signature.feeds == (
+        ("x", TensorSpec("float32", (8, 6))),
+        ("y", TensorSpec("int64", (8,))),
+    )
+    assert step.signature != shorter.signature
+
+
+def test_a_frozen_parameter_is_read_and_never_updated() -> None:
+    module = Perceptron()
+    module.fc1.weight.requires_grad_(False)
+    graph = capture_step(module, functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
+    assert "fc1/weight/Read" in graph
+    assert "train/update_fc1/weight" not in graph
+
+
+def test_a_loss_of_many_numbers_is_refused_in_words() -> None:
+    with pytest.raises(CaptureError, match=r"the loss has shape \[8\].*\.mean\(\)"):
+        capture_step(Perceptron(), lambda out, _y: out.sum(1), SGD(0.1), batches(6)[0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vizdist.store.otlp_reader import SpanFile, read_line
+from vizdist.store.otlp_reader import SpanFile, read_lines
 from vizdist.store.problems import TraceError
 
 MEMBERS = [[b"a1", b"a2"], [b"b1"], [b"c1", b"c2", b"c3"]]
@@ -60,13 +60,14 @@ def test_a_line_is_fetched_by_its_place(tmp_path: Path) -> None:
     path = tmp_path / "s.gz"
     path.write_bytes(WHOLE)
     for line in SpanFile(path).lines():
-        assert read_line(path, line.member, line.line) == line.text
-    assert read_line(path, ENDS[1], 7) == b""
+        assert read_lines(path, line.member, {line.line}) == {line.line: line.text}
+    assert read_lines(path, ENDS[1], {7}) == {}
+    assert read_lines(path, ENDS[2], {0, 2}) == {0: b"c1", 2: b"c3"}
     plain = tmp_path / "s.jsonl"
     plain.write_bytes(b"one\ntwo\n")
-    assert [read_line(plain, x.member, x.line) for x in SpanFile(plain).lines()] == [
-        b"one\n",
-        b"two\n",
+    assert [read_lines(plain, x.member, {x.line}) for x in SpanFile(plain).lines()] == [
+        {0: b"one\n"},
+        {0: b"two\n"},
     ]
 
 

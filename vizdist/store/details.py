@@ -1,6 +1,6 @@
 """All of one span: its columns, and its attributes fetched from the span file on demand."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tracer.model.trace_folder import Flag
-from vizdist.store.otlp_reader import read_line
+from vizdist.store.otlp_reader import read_lines
 from vizdist.store.otlp_spans import attributes_of, iterate_spans, span_id_of
 from vizdist.store.spans import Spans
 
@@ -101,14 +101,37 @@ def _event(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def raw_span(spans: Spans, index: int, folder: Path) -> Mapping[str, Any] | None:
     """The span as its file has it; None if the file or the line is gone."""
-    name = spans.words["file"][int(spans.columns["file"][index])]
+    return next(raw_spans(spans, [index], folder))[1]
+
+
+def raw_spans(
+    spans: Spans, places: Iterable[int], folder: Path
+) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    """(place, span as its file has it); a gzip member is inflated once for all its spans."""
+    members: dict[tuple[int, int], dict[int, list[int]]] = {}
+    for place in map(int, places):
+        key = int(spans.columns["file"][place]), int(spans.columns["member"][place])
+        lines = members.setdefault(key, {})
+        lines.setdefault(int(spans.columns["line"][place]), []).append(place)
+    for (file, member), lines in members.items():
+        path = _inside(folder, spans.words["file"][file])
+        texts = read_lines(path, member, lines.keys()) if path else {}
+        for line, wanted in lines.items():
+            known = {span_id_of(span): span for span in _spans_of_line(texts.get(line, b""))}
+            yield from ((place, known.get(int(spans.span[place]))) for place in wanted)
+
+
+def _inside(folder: Path, name: str) -> Path | None:
+    """The span file, unless it is gone or lies outside the trace."""
     path = (folder / name).resolve()
-    if not name or not path.is_relative_to(folder.resolve()) or not path.is_file():
-        return None
-    text = read_line(path, int(spans.columns["member"][index]), int(spans.columns["line"][index]))
-    wanted = int(spans.span[index])
+    is_there = bool(name) and path.is_relative_to(folder.resolve()) and path.is_file()
+    return path if is_there else None
+
+
+def _spans_of_line(text: bytes) -> Iterator[Mapping[str, Any]]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None
-    return next((s for _, s in iterate_spans(document) if span_id_of(s) == wanted), None)
+        return
+    for _, span in iterate_spans(document):
+        yield span

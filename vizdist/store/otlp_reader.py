@@ -4,7 +4,7 @@ Our writer appends whole gzip members, so a file is good up to its last whole me
 A reader remembers that place: what comes after is tried again when the file has grown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -93,13 +93,18 @@ def _lines_of_member(member: Member, offset: int, file: BinaryIO) -> Iterator[Li
         yield Line(offset, number, tail)
 
 
-def read_line(path: Path, member: int, line: int) -> bytes:
-    """One line by its place; b"" if it is not there (any more)."""
+def read_lines(path: Path, member: int, wanted: Collection[int]) -> dict[int, bytes]:
+    """Some lines of a member (or the line at `member` of a plain file); those that are there."""
     with path.open("rb") as file:
         file.seek(member)
         head = file.read(BLOCK_BYTES)
         if not head.startswith(GZIP_MAGIC):
             file.seek(member)
-            return file.readline(LINE_BYTES)
-        lines = _lines_of_member(Member(head), member, file)
-        return next((found.text for found in lines if found.line == line), b"")
+            return {0: file.readline(LINE_BYTES)}
+        found = {}
+        for line in _lines_of_member(Member(head), member, file):
+            if line.line in wanted:
+                found[line.line] = line.text
+                if len(found) == len(wanted):
+                    break
+        return found

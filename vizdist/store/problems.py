@@ -45,6 +45,7 @@ PROBLEMS = {
     "missing-task": "{where} has no span file",
     "format": "{where} cannot be read: {detail}",
     "segment": "{where} could not be used, so the span files were read instead: {detail}",
+    "graph": "the graph at stage {where} is incomplete: {detail}",
     "count": "{count:,} recorded spans were not written",
 }
 

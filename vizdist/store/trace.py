@@ -12,6 +12,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag, Manifest
 from vizdist.store.details import SpanDetail, detail_of
+from vizdist.store.graphs import GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.segments import Array, RowKey, Segment
@@ -261,6 +262,21 @@ class Trace:
             length = spans.end[target[seen]] - spans.start[source[seen]]
             seen = np.sort(seen[np.argpartition(-length, limit)[:limit]])
         return Arrows(source[seen], target[seen], is_rpc[seen], total)
+
+    # graphs
+
+    @cached_property
+    def graphs(self) -> tuple[GraphTable, ...]:
+        """Every graph that was registered, by time."""
+        return tuple(read_graphs(self.all, self._details_folder))
+
+    def graph(self, step: StepInfo | int | None = None) -> GraphTable | None:
+        """The graph that a step ran (None: the first one of the trace); None if there is none."""
+        if step is None:
+            return self.graphs[0] if self.graphs else None
+        found = self.step(step) if isinstance(step, int) else step
+        places = np.flatnonzero(self.mask(step=found))
+        return graph_of_step(self.graphs, self.all, places, self._details_folder)
 
     # level of detail
 

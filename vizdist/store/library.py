@@ -1,0 +1,125 @@
+"""The traces that a server shows: found in folders or added, opened on demand, named by opaque ids."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Unpack
+
+from tracer.model.trace_folder import Manifest, manifest_path
+from vizdist.store.index import path_id
+from vizdist.store.problems import TraceError
+from vizdist.store.sources import OpenOptions, is_trace_folder
+from vizdist.store.trace import Trace, open_trace
+
+OPENED = 8  #: traces kept open; the one used longest ago goes first
+FILE_SUFFIXES = (".jsonl", ".json", ".pb", ".jsonl.gz", ".json.gz", ".pb.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A trace as a list shows it, told by its manifest alone; `manifest` is empty for foreign files."""
+
+    id: str
+    title: str
+    manifest: Manifest
+    num_bytes: int
+    changed_ns: int
+
+
+class Library:
+    """Thread-safe. Only paths that were added or found can be opened, and only by id."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._lock = threading.Lock()
+        self._paths: dict[str, tuple[Path, OpenOptions]] = {}
+        self._folders: list[Path] = []
+        self._opened: OrderedDict[str, Trace] = OrderedDict()
+        self._opening: dict[str, threading.Lock] = {}
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: Path, **options: Unpack[OpenOptions]) -> str:
+        """Adds a trace, or a folder whose traces are listed as they come; returns the trace's id.
+
+        The id of a folder of traces is "". Raises TraceError if there is nothing at the path.
+        """
+        if not path.exists():
+            raise TraceError(f"there is no file or folder {path}")
+        with self._lock:
+            if path.is_dir() and not is_trace_folder(path):
+                self._folders.append(path)
+                return ""
+            return self._add_trace(path, options)
+
+    def _add_trace(self, path: Path, options: OpenOptions) -> str:
+        trace_id = path_id(path)
+        self._paths.setdefault(trace_id, (path, options))
+        return trace_id
+
+    def entries(self) -> list[Entry]:
+        """All traces there are now, the newest first."""
+        with self._lock:
+            for folder in self._folders:
+                for path in _traces_in(folder):
+                    self._add_trace(path, {})
+            paths = [(trace_id, path) for trace_id, (path, _) in self._paths.items()]
+        found = [_entry(trace_id, path) for trace_id, path in paths if path.exists()]
+        return sorted(found, key=lambda entry: (-entry.changed_ns, entry.title))
+
+    def open(self, trace_id: str) -> Trace:
+        """The trace of an id, opened once whoever asks; TraceError if there is none."""
+        with self._lock:
+            if trace_id in self._opened:
+                self._opened.move_to_end(trace_id)
+                return self._opened[trace_id]
+            if trace_id not in self._paths:
+                raise TraceError("no trace has this id; the library lists those there are")
+            path, options = self._paths[trace_id]
+            opening = self._opening.setdefault(trace_id, threading.Lock())
+        with opening:
+            with self._lock:
+                if trace_id in self._opened:
+                    return self._opened[trace_id]
+            trace = open_trace(path, trace_id, **options)
+            with self._lock:
+                self._opened[trace_id] = trace
+                while len(self._opened) > OPENED:
+                    self._opened.popitem(last=False)
+            return trace
+
+    def forget(self, trace_id: str) -> None:
+        """Lets go of an opened trace, so that it is read anew (a live one that grew)."""
+        with self._lock:
+            self._opened.pop(trace_id, None)
+
+
+def _traces_in(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if is_trace_folder(path):
+                yield path
+        elif path.name.lower().endswith(FILE_SUFFIXES):
+            yield path
+
+
+def _entry(trace_id: str, path: Path) -> Entry:
+    manifest = Manifest("")
+    files = [path]
+    if path.is_dir():
+        files = [file for file in path.rglob("*") if file.is_file()]
+        # where it cannot be read the row shows the name alone; opening tells what is wrong
+        with suppress(OSError, ValueError, TypeError):
+            manifest = Manifest.from_json(manifest_path(path).read_text(encoding="utf-8"))
+    stats = [file.stat() for file in files]
+    return Entry(
+        trace_id,
+        path.name.removesuffix(".trace"),
+        manifest,
+        sum(stat.st_size for stat in stats),
+        max((stat.st_mtime_ns for stat in stats), default=0),
+    )

@@ -1,4 +1,4 @@
-"""digits-mlp: real digits, shared out fairly, learned within 400 steps; also with stale gradients."""
+"""digits-mlp: real digits, shared out fairly, learned in 400 steps, also from stale gradients."""
 
 from itertools import islice
 

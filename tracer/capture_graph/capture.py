@@ -1,7 +1,8 @@
 """`capture_step`: a torch module, its loss and its optimizer → one graph with variables.
 
     x, y ─► forward (reads variables) ─► loss ─► gradients/… ─► train/update_<variable>, one each
-    init: assigns the module's present values        train: all updates        evaluation/…: forward only
+    init: assigns the module's present values        train: all updates        evaluation/…: forward
+    only
 
 The graph asks for no device. What belongs to a variable (its first value, its updates and their
 constants) says so by `_class`, so that a strategy moves it as one piece.
@@ -36,7 +37,7 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A second, forward-only part of the graph: `metric(outputs, y)` on a batch of its own shape."""
+    """A forward-only part of the graph: `metric(outputs, y)` on a batch of its own shape."""
 
     batch: Batch
     metric: Callable[[Any, Tensor], Tensor]
@@ -84,7 +85,7 @@ def capture_step(
     *,
     evaluation: Evaluation | None = None,
 ) -> CapturedStep:
-    """Captures one training step for batches of exactly this shape. The module itself is not changed.
+    """Captures a training step for batches of exactly this shape; the module stays as it is.
 
     Raises CaptureError if the loss is no scalar or the step contains what no graph can hold.
     """
@@ -220,7 +221,7 @@ class _Builder:
         self._updates.append(made)
 
     def _unordered_reads(self, names: tuple[str, ...], values: list[Input]) -> tuple[str, ...]:
-        """Reads that the new value does not come from: they too must be over before it is assigned."""
+        """Reads that the new value does not come from; they too must be over before it is assigned."""
         by_name = {node.name: node for node in (*self._nodes, *self._reads.values())}
         seen: set[str] = set()
         open_names = [value.node for value in values]

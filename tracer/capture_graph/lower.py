@@ -35,8 +35,8 @@ class Names:
 class Lowering:
     """Makes the nodes of one traced graph, inputs first.
 
-    `source(node)` gives the graph input that a placeholder stands for. `scope_of` may put a node into
-    another scope than its origin's and colocate it (update cones).
+    `source(node)` gives the graph input that a placeholder stands for. `scope_of` may put a node
+    into another scope than its origin's and colocate it (update cones).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Lowering:
         self.nodes: list[Node] = []
 
     def __call__(self, wanted: Iterable[fx.Node]) -> list[Input]:
-        """The outputs that `wanted` became; emits in trace order what they need and is not there yet."""
+        """The outputs that `wanted` became; emits what they need, in trace order."""
         wanted = list(wanted)
         needed: set[fx.Node] = set()
         open_nodes = [plain(node) for node in wanted]

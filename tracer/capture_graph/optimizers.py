@@ -10,7 +10,7 @@ State = Mapping[str, Tensor]
 
 
 class Optimizer(Protocol):
-    """An update rule without state of its own: what it must remember are *slots* of each parameter."""
+    """An update rule without state: what it must remember are *slots* of each parameter."""
 
     @property
     def slots(self) -> tuple[str, ...]:

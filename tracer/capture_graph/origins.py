@@ -1,7 +1,7 @@
 """Where each traced op comes from: phase of the step, layer, line of the user's source.
 
-make_fx keeps none of it, so it is noted while tracing: module hooks say which layer runs, and hooks on
-autograd's own nodes which layer a gradient belongs to.
+make_fx keeps none of it, so it is noted while tracing: module hooks say which layer runs, and hooks
+on autograd's own nodes which layer a gradient belongs to.
 """
 
 import sys
@@ -25,7 +25,7 @@ _KEY = "vizdist_origin"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`phase` is forward, backward or update; `scope` the layer's path (`encoder/fc1`), "" at the top."""
+    """`phase`: forward, backward, update. `scope`: the layer's path (`encoder/fc1`), "" at the top."""
 
     phase: str
     scope: str = ""

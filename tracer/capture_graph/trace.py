@@ -1,4 +1,4 @@
-"""Tracing: one function of flat tensors → an fx graph without in-place ops, each op with its origin."""
+"""A function of flat tensors → an fx graph without in-place ops, each op with its origin."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ def trace_step(
     state: StateValues,
     batch: Mapping[str, Tensor],
 ) -> Traced:
-    """Forward, backward and update. Outputs: `loss`, `outputs`, and `new:<variable>` for what changes."""
+    """Forward, backward, update. Outputs: `loss`, `outputs`, `new:<variable>` for what changes."""
 
     def step(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
         parameters = {name: given[name].requires_grad_() for name in state.parameters}
@@ -132,7 +132,7 @@ def _trace(
     function: Callable[[OriginRecorder, Mapping[str, Tensor]], Outputs],
     examples: Mapping[str, Tensor],
 ) -> Traced:
-    """Two passes: the second one takes the in-place ops out (a view that is written to, a counter)."""
+    """Two passes: the second takes in-place ops out (a view that is written to, a counter)."""
     output_names: list[str] = []
 
     def flat(*values: Tensor) -> list[Any]:

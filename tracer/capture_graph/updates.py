@@ -21,7 +21,7 @@ _TURN = torch.ops.aten.t.default
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """How one variable changes. `operands` follow the handles: traced values, or scalars by name."""
+    """How a variable changes. `operands` follow the handles: traced values, scalars by name."""
 
     op: str
     operands: tuple[fx.Node | tuple[str, float], ...]

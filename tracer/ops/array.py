@@ -21,7 +21,7 @@ _ENUM_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 def _bind_const(node: Node, context: OpContext) -> Kernel:
-    """Strings stay the literal they are: torch has no tensors of them, and they never leave the host."""
+    """Strings stay the literal they are: torch has no tensors of them."""
     literal = node.attrs["value"]
     if literal.dtype == "string":
         return lambda: literal

@@ -1,9 +1,9 @@
 """Any functional `aten.*` overload as an op: what captured modules are made of.
 
 A node holds its call in attributes, plain JSON: `args` (a list) and `kwargs` (a mapping), in which
-`{"input": i}` stands for input i, `{"dtype": name}`, `{"memory_format": name}` and `{"layout": name}`
-for torch's constants, `{"device": ""}` for the device the node runs on, `{"float": "inf"}` for a float
-that JSON cannot hold. Overloads that write into an argument are refused.
+`{"input": i}` stands for input i, `{"dtype": name}`, `{"memory_format": name}` and `{"layout":
+name}` for torch's constants, `{"device": ""}` for the device the node runs on, `{"float": "inf"}`
+for a float that JSON cannot hold. Overloads that write into an argument are refused.
 """
 
 import difflib

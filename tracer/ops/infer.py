@@ -1,7 +1,8 @@
 """Dtypes and shapes of a whole graph, found by running its own kernels on tensors without data.
 
-What a kernel reads on the host (a shape, an axis) must be a value: small constants stay real, and so
-does what is computed from them alone. Where a value is missing the shape is unknown, not guessed.
+What a kernel reads on the host (a shape, an axis) must be a value: small constants stay real, and
+so does what is computed from them alone. Where a value is missing the shape is unknown, not
+guessed.
 """
 
 from typing import Any

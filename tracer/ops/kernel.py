@@ -1,8 +1,8 @@
 """What an op is, and what it is handed.
 
-An op is *bound* once, when its graph is registered: `OpDef.bind(node, context)` returns a plain function
-of the input tensors, so that running a node costs one call. The Protocols are what kernels may ask of
-the runtime, which implements them.
+An op is *bound* once, when its graph is registered: `OpDef.bind(node, context)` returns a plain
+function of the input tensors, so that running a node costs one call. The Protocols are what kernels
+may ask of the runtime, which implements them.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Kernel = Callable[..., Any]
 
 
 class OpError(Exception):
-    """Why a kernel failed. `code` is a gRPC code name; the text says what is wrong and what to do."""
+    """Why a kernel failed: `code` is a gRPC code name, the text says what to do."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -49,8 +49,8 @@ class Clock(Protocol):
 class Variable(Protocol):
     """A mutable tensor that lives in a task, not in a session.
 
-    Updates replace `value` (never write into it), so that a tensor once read is a snapshot. `version`
-    counts assignments.
+    Updates replace `value` (never write into it), so that a tensor once read is a snapshot.
+    `version` counts assignments.
     """
 
     name: str

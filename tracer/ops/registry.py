@@ -1,4 +1,4 @@
-"""Op name → OpDef: every op a graph may name, whether written by hand, captured, or come over the wire."""
+"""Op name → OpDef: every op that a graph may name, wherever the graph comes from."""
 
 import difflib
 

@@ -1,4 +1,4 @@
-"""Nodes where a tensor leaves or enters a partition. They have no kernel: the executor runs them."""
+"""Nodes where a tensor leaves or enters a partition: no kernels, the executor runs them."""
 
 from typing import NoReturn
 

@@ -2,9 +2,10 @@
 
 After TF's `resource_variable_ops.cc`, `state_ops.cc` and `training_ops.cc`.
 
-The output of `VarHandleOp` and of the older `VariableV2` is the Variable object itself; it never leaves
-its device. Every update is out of place, so that what was read before stays as it was. Where TF's ref
-ops (`Assign`, `AssignAdd`, `ScatterSub` …) hand on the reference, these hand on the new value.
+The output of `VarHandleOp` and of the older `VariableV2` is the Variable object itself; it never
+leaves its device. Every update is out of place, so that what was read before stays as it was. Where
+TF's ref ops (`Assign`, `AssignAdd`, `ScatterSub` …) hand on the reference, these hand on the new
+value.
 """
 
 from collections.abc import Callable

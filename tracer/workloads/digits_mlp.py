@@ -1,8 +1,8 @@
 """digits-mlp: a 64-32-10 perceptron reads scikit-learn's handwritten digits.
 
 What to look at: the step is so small (2.4 k parameters, microseconds a kernel) that on a parameter
-server nearly all of it is waiting for reads and sending gradients. With two workers each gradient was
-computed on weights that the other one has moved meanwhile, and the model learns all the same.
+server nearly all of it is waiting for reads and sending gradients. With two workers each gradient
+was computed on weights that the other one has moved meanwhile, and the model learns all the same.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,8 @@ def _make_module(seed: int) -> nn.Module:
 @cache
 def _digits() -> tuple[Batch, Batch]:
     """(training, held out): pixels from 0 to 1, labels; the split is the same in every run."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415 (a second to import; most commands need none)
+    from sklearn.datasets import load_digits  # noqa: PLC0415 (a second to import; most commands
+    need none)
 
     pixels, labels = load_digits(return_X_y=True)
     x = torch.from_numpy(pixels / 16).float()
@@ -53,7 +54,7 @@ def _digits() -> tuple[Batch, Batch]:
 
 
 def _batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
-    """Every `workers`-th image from `worker` on, shuffled anew each epoch; a short last batch is left."""
+    """Every `workers`-th image from `worker` on, shuffled each epoch; a short last batch is left."""
     (x, y), _ = _digits()
     x, y = x[worker::workers], y[worker::workers]
     if len(y) < BATCH:

@@ -14,9 +14,9 @@ from tracer.capture_graph.trace import LossFn
 class Workload:
     """One small real training job.
 
-    `make_module(seed)` gives the same first weights for the same seed. `batches(seed, worker, workers)`
-    never ends and yields batches of one shape, from this worker's share of the training data.
-    `evaluation()` holds data that no batch contains.
+    `make_module(seed)` gives the same first weights for the same seed. `batches(seed, worker,
+    workers)` never ends and yields batches of one shape, from this worker's share of the training
+    data. `evaluation()` holds data that no batch contains.
     """
 
     name: str

@@ -47,7 +47,7 @@ def assign_rows(
             after[link.src].append(link.dst)
     rows: dict[str, int] = {}
     grids: dict[str, Grid] = {tile.band: Grid() for tile in tiles}
-    steady = sorted((t for t in tiles if not t.late), key=lambda t: columns[t.id])
+    steady = sorted((t for t in tiles if not t.late), key=lambda t: (columns[t.id], t.is_backward))
     late = sorted((t for t in tiles if t.late), key=lambda t: -columns[t.id])
     for tile, neighbours in (*((t, before) for t in steady), *((t, after) for t in late)):
         grid, column = grids[tile.band], columns[tile.id]

@@ -1,0 +1,487 @@
+// The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
+// Inputs are data-* attributes of its host: base, step, stage, heat, sel, words.
+
+import {
+  Surface, Viewport, animate, direction, expose, formatBytes, formatNs, gestures, mount,
+  onThemeChange, publishSelection, readTheme,
+} from "./core.mjs";
+import { drawGraph, halfTile } from "./graph_draw.mjs";
+import {
+  buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
+} from "./graph_model.mjs";
+import { bundleText, drawMinimap, drawOverview } from "./graph_overview.mjs";
+
+const MORPH_MS = 240;
+const HOVER_MS = 80;
+const MARGIN = { top: 34, side: 10, bottom: 12 };
+const ZOOM = { least: 0.08, most: 4 };
+const NARROW = 700; // below it one box is shown at a time
+
+export class GraphView {
+  constructor(host) {
+    this.host = host;
+    this.words = JSON.parse(host.dataset.words ?? "{}");
+    this.asked = "";
+    this.state = { heat: "time", sel: null, opened: new Set() };
+    this.model = this.morph = this.hover = this.focus = null;
+    this.port = new Viewport();
+    this.isHome = true; // nobody moved the picture yet: it may fit itself
+    this.theme = readTheme();
+    this.tip = document.createElement("div");
+    this.tip.className = "canvas-tip";
+    this.tip.hidden = true;
+    this.note = document.createElement("div");
+    this.note.className = "canvas-note";
+    this.surface = new Surface(host, {
+      label: this.words.label ?? "", draw: (ctx, w, h) => this.draw(ctx, w, h),
+    });
+    host.append(this.tip, this.note);
+    this.stops = [
+      gestures(this.surface.canvas, this.handlers()),
+      onThemeChange(() => {
+        this.theme = readTheme();
+        this.repaint();
+      }),
+    ];
+    this.surface.canvas.addEventListener("blur", () => this.setFocus(null));
+    this.mini = this.mountMinimap();
+    expose(this.api());
+  }
+
+  destroy() {
+    this.stops.forEach((stop) => stop());
+    this.request?.abort();
+    this.surface.destroy();
+    this.mini?.surface.destroy();
+  }
+
+  // ---- inputs ----
+
+  update({ base, step, stage, heat, sel }) {
+    this.state.heat = heat || "time";
+    this.state.sel = sel ? JSON.parse(sel) : null;
+    const query = new URLSearchParams({ stage: stage || "device" });
+    if (step) query.set("step", step);
+    for (const id of this.state.opened) query.append("open", id);
+    const url = `${base}?${query}`;
+    if (base && url !== this.asked) this.load(url);
+    else this.select();
+  }
+
+  async load(url) {
+    this.asked = url;
+    this.request?.abort();
+    this.request = new AbortController();
+    this.host.dataset.state = "loading";
+    try {
+      const reply = await fetch(url, { signal: this.request.signal });
+      const payload = await reply.json();
+      if (!reply.ok) throw new Error(payload.detail ?? reply.statusText);
+      this.show(payload);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.asked = "";
+      this.say(this.words.failed.replace("{reason}", error.message));
+      this.host.dataset.state = "error";
+    }
+  }
+
+  /** Puts a payload on the canvas; another stage grows out of the one before. */
+  show(payload) {
+    const before = this.model?.payload;
+    this.model = buildModel(payload);
+    this.grid = hitGrid(payload);
+    this.gaps = columnRoom(payload);
+    this.say(payload.nodes.length ? "" : this.words.nothing);
+    this.stopMorph?.();
+    this.morph = null;
+    const from = { ...this.port };
+    if (this.isHome) this.fit();
+    const to = { ...this.port };
+    if (before && before.stage !== payload.stage) {
+      this.stopMorph = animate(MORPH_MS, (share) => {
+        this.morph = share < 1 ? { ...interpolate(before, payload, share), share } : null;
+        if (this.isHome) {
+          for (const key of ["x", "y", "scaleX", "scaleY"]) {
+            this.port[key] = from[key] + (to[key] - from[key]) * share;
+          }
+        }
+        this.repaint();
+      });
+    }
+    this.host.dataset.state = "ready";
+    this.select();
+  }
+
+  say(text) {
+    this.note.textContent = text;
+    this.note.hidden = !text;
+  }
+
+  /** Lights what the page has selected; brings it into view if it is outside. */
+  select() {
+    if (!this.model) return;
+    const before = this.found;
+    this.found = resolve(this.model, this.state.sel);
+    this.lit = litBy(this.model, this.found);
+    const isNew = JSON.stringify(before) !== JSON.stringify(this.found);
+    if (this.found && isNew && !this.isOnScreen(this.found)) this.centre(this.found);
+    this.repaint();
+  }
+
+  // ---- picture ----
+
+  get zoom() {
+    return this.port.scaleX;
+  }
+
+  repaint() {
+    this.surface.invalidate();
+    this.mini?.surface.invalidate();
+  }
+
+  scene() {
+    const { payload } = this.model;
+    return {
+      payload, model: this.model, theme: this.theme, words: this.words,
+      zoom: this.zoom, x: this.port.x, y: this.port.y,
+      heat: this.state.heat, found: this.found, lit: this.lit,
+      hover: this.hover, focus: this.focus,
+      alpha: this.morph ? this.morph.share : 1,
+      tiles: this.morph?.tiles ?? payload.tiles,
+      boxes: this.morph?.boxes ?? payload.boxes,
+      roomOf: (tile) => this.gaps.get(tile.id) ?? 60,
+    };
+  }
+
+  draw(ctx, width, height) {
+    if (!this.model) return;
+    if (this.isHome && !this.morph && this.sizeSeen !== `${width} ${height}`) this.fit();
+    this.sizeSeen = `${width} ${height}`;
+    const scene = this.scene();
+    this.over = null;
+    if (levelOf(this.zoom).name === "overview") {
+      this.over = overview(this.model, width);
+      const room = Math.max(0, this.over.height - height);
+      this.overShift = Math.min(room, Math.max(0, this.overShift ?? 0));
+      drawOverview(ctx, scene, this.over, this.overShift);
+    } else drawGraph(ctx, scene, width, height);
+  }
+
+  /** The largest zoom up to 1 that fits the height; on a narrow screen one box of it. */
+  fit() {
+    const { width, height } = this.surface;
+    const { payload } = this.model;
+    const box = width < NARROW ? payload.boxes.find((b) => b.id === this.state.box)
+      ?? payload.boxes[0] : null;
+    const tall = box ? box.h + 120 : payload.height;
+    const room = height - MARGIN.top - MARGIN.bottom;
+    const zoom = Math.min(1, Math.max(ZOOM.least, room / Math.max(1, tall)));
+    const spare = Math.max(0, room - tall * zoom) / 2;
+    const y = box ? box.y - 60 : 0;
+    Object.assign(this.port, {
+      scaleX: zoom, scaleY: zoom,
+      x: -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom,
+      y: y - (MARGIN.top + Math.min(spare, 60)) / zoom,
+    });
+    this.overShift = 0;
+    this.isHome = true;
+  }
+
+  moved() {
+    this.isHome = false;
+    this.hideTip();
+    this.repaint();
+  }
+
+  zoomBy(factor, x = this.surface.width / 2, y = this.surface.height / 2) {
+    const to = Math.min(ZOOM.most, Math.max(ZOOM.least, this.zoom * factor));
+    this.port.zoomAt(x, y, to / this.zoom);
+    this.moved();
+  }
+
+  panBy(dx, dy) {
+    if (this.over) this.overShift = (this.overShift ?? 0) - dy;
+    else this.port.panBy(dx, dy);
+    this.moved();
+  }
+
+  /** Layout point in the middle of a found thing. */
+  middleOf(found) {
+    if (found.tile) {
+      const tile = this.model.tiles.get(found.tile);
+      return [tile.x, tile.y];
+    }
+    const { points } = this.model.wires.get(found.wire);
+    const [a, b] = [points[0], points.at(-1)];
+    return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
+  }
+
+  isOnScreen(found) {
+    if (levelOf(this.zoom).name === "overview") return true;
+    const [x, y] = this.port.toScreen(...this.middleOf(found));
+    return x > 30 && y > 30 && x < this.surface.width - 30 && y < this.surface.height - 30;
+  }
+
+  centre(found, zoom = this.zoom) {
+    const [x, y] = this.middleOf(found);
+    const from = { ...this.port };
+    const to = {
+      scaleX: zoom, scaleY: zoom,
+      x: x - this.surface.width / 2 / zoom, y: y - this.surface.height / 2 / zoom,
+    };
+    this.isHome = false;
+    animate(MORPH_MS, (share) => {
+      for (const key of Object.keys(to)) {
+        this.port[key] = from[key] + (to[key] - from[key]) * share;
+      }
+      this.repaint();
+    });
+  }
+
+  // ---- pointer and keys ----
+
+  handlers() {
+    return {
+      drag: (dx, dy) => this.panBy(dx, dy),
+      pinch: (x, y, factor) => this.zoomBy(factor, x, y),
+      wheel: (x, y, event) => {
+        if (event.shiftKey) this.panBy(-(event.deltaY || event.deltaX), 0);
+        else if (this.over && !event.ctrlKey) this.panBy(0, -event.deltaY);
+        else this.zoomBy(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), x, y);
+      },
+      hover: (x, y) => this.hoverAt(x, y),
+      click: (x, y) => this.choose(this.hitAt(x, y)),
+      key: (event) => this.key(event),
+    };
+  }
+
+  /** What lies under a point of the canvas: {type: tile | wire | frame | bundle, id}. */
+  hitAt(x, y) {
+    if (!this.model) return null;
+    if (this.over) return this.hitOverview(x, y + this.overShift);
+    const reach = Math.max(1, 8 / this.zoom / 17);
+    const [wx, wy] = this.port.toWorld(x, y);
+    const hit = this.grid.at(wx, wy);
+    if (hit || reach <= 1) return hit;
+    return this.grid.at(wx + 6 / this.zoom, wy) ?? this.grid.at(wx - 6 / this.zoom, wy);
+  }
+
+  hitOverview(x, y) {
+    const inside = (r) => x >= r.x && x <= r.x + r.w && y >= r.y && y <= r.y + r.h;
+    for (const frame of this.over.frames) {
+      const square = frame.squares.find((s) => inside({ x: s.x - 1, y: s.y - 1, w: 8, h: 8 }));
+      if (square) return { type: "tile", id: square.node.tile };
+      if (inside(frame)) return { type: "frame", id: frame.id, first: frame.nodes[0].id };
+    }
+    const near = this.over.bundles.find((bundle) => bundle.points.slice(1).some(([bx, by], i) => {
+      const [ax, ay] = bundle.points[i];
+      return inside({
+        x: Math.min(ax, bx) - 4, y: Math.min(ay, by) - 4,
+        w: Math.abs(ax - bx) + 8, h: Math.abs(ay - by) + 8,
+      });
+    }));
+    return near ? { type: "bundle", id: near.id } : null;
+  }
+
+  /** First click selects; a click on a selected stack opens it, one on a frame goes there. */
+  choose(hit) {
+    if (hit?.type === "bundle") return;
+    const selection = selectionOf(this.model, hit);
+    const isAgain = hit?.type === "tile" && hit.id === this.found?.tile;
+    if (isAgain && this.model.tiles.get(hit.id).count > 1) {
+      this.toggle(hit.id);
+      return;
+    }
+    if (this.over && isAgain) this.centre({ tile: hit.id }, 0.8);
+    this.state.sel = selection;
+    publishSelection(selection);
+    this.select();
+  }
+
+  toggle(id) {
+    if (!this.state.opened.delete(id)) this.state.opened.add(id);
+    this.update(this.host.dataset);
+  }
+
+  hoverAt(x, y) {
+    const hit = x === null ? null : this.hitAt(x, y);
+    this.surface.canvas.style.cursor = hit ? "pointer" : "grab";
+    if (hit?.id === this.hover?.id) return;
+    clearTimeout(this.hoverTimer);
+    this.hideTip();
+    this.hover = null;
+    this.repaint();
+    if (!hit) return;
+    this.hoverTimer = setTimeout(() => {
+      this.hover = hit;
+      this.showTip(hit, x, y);
+      this.repaint();
+    }, HOVER_MS);
+  }
+
+  showTip(hit, x, y) {
+    this.tip.textContent = this.textOf(hit);
+    this.tip.hidden = false;
+    const w = this.tip.offsetWidth;
+    this.tip.style.left = `${Math.max(6, Math.min(x + 14, this.surface.width - w - 8))}px`;
+    this.tip.style.top = `${y + 34 > this.surface.height ? y - 36 : y + 16}px`;
+  }
+
+  hideTip() {
+    this.tip.hidden = true;
+  }
+
+  /** One line: name, value, unit. */
+  textOf(hit) {
+    const { model, words } = this;
+    if (hit.type === "bundle") {
+      return bundleText(this.over.bundles.find((b) => b.id === hit.id), words);
+    }
+    if (hit.type === "frame") {
+      const frame = this.over.frames.find((f) => f.id === hit.id);
+      const count = words.nodes.replace("{count}", frame.nodes.length);
+      return `${frame.label || words.kinds[frame.kind] || ""} · ${count}`;
+    }
+    if (hit.type === "wire") {
+      const wire = model.wires.get(hit.id);
+      const name = wire.label || words.control;
+      return `${name} · ${wire.from} → ${wire.to} · ${formatBytes(wire.bytes)}`;
+    }
+    const tile = model.tiles.get(hit.id);
+    const [node] = tile.nodes;
+    const title = tile.count > 1
+      ? `${tile.label} · ${words.nodes.replace("{count}", tile.count)}` : `${node.id} · ${node.op}`;
+    const value = { bytes: tile.bytes && formatBytes(tile.bytes), wait: tile.wait
+      && formatNs(tile.wait) }[this.state.heat] ?? (tile.time && formatNs(tile.time));
+    return [title, value].filter(Boolean).join(" · ");
+  }
+
+  key(event) {
+    const way = direction(event);
+    if (way && event.key.startsWith("Arrow") && !event.shiftKey) return this.moveFocus(...way);
+    if (way) {
+      this.panBy(-60 * way[0], -60 * way[1]);
+      return true;
+    }
+    const actions = {
+      Enter: () => this.focus && this.choose(this.focus),
+      " ": () => this.focus && this.choose(this.focus),
+      Escape: () => this.choose(null),
+      "+": () => this.zoomBy(1.25), "=": () => this.zoomBy(1.25), "-": () => this.zoomBy(0.8),
+      f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
+    };
+    const action = event.ctrlKey || event.metaKey ? null : actions[event.key];
+    action?.();
+    return Boolean(action);
+  }
+
+  fitKey(whole = false) {
+    if (this.found && !whole) this.centre(this.found, Math.max(0.8, Math.min(1, this.zoom)));
+    else this.fit();
+    this.repaint();
+  }
+
+  /** Moves the ring to the nearest tile or tag in a direction. */
+  moveFocus(dx, dy) {
+    if (!this.model || this.over) return false;
+    const from = this.focus ?? (this.found && (this.found.tile
+      ? { type: "tile", id: this.found.tile } : { type: "wire", id: this.found.wire }));
+    const start = from ? this.middleOf({ [from.type]: from.id }) : [this.port.x - 1, 0];
+    const next = this.grid.nearest(...start, dx, dy, (item) => item.id !== from?.id
+      && (item.type === "tile" || this.model.wires.get(item.id).isPair));
+    if (next) this.setFocus(next);
+    return true;
+  }
+
+  setFocus(item) {
+    this.focus = item;
+    const found = item && { [item.type]: item.id };
+    if (found && !this.isOnScreen(found)) this.centre(found);
+    this.repaint();
+  }
+
+  // ---- minimap ----
+
+  mountMinimap() {
+    const host = document.getElementById("graph-minimap");
+    if (!host) return null;
+    const surface = new Surface(host, { label: this.words.minimap ?? "", draw: (ctx, w, h) => {
+      if (!this.model) return;
+      const { width, height } = this.surface;
+      const seen = {
+        x: this.port.x, y: this.port.y, w: width / this.zoom, h: height / this.zoom,
+      };
+      this.mini.place = drawMinimap(ctx, this.scene(), w, h, seen);
+    } });
+    surface.canvas.tabIndex = -1;
+    surface.canvas.setAttribute("role", "img");
+    const go = (x, y) => {
+      const { scale, left, top } = this.mini.place ?? {};
+      if (!scale) return;
+      this.port.x = (x - left) / scale - this.surface.width / 2 / this.zoom;
+      this.port.y = (y - top) / scale - this.surface.height / 2 / this.zoom;
+      this.moved();
+    };
+    let at = [0, 0];
+    this.stops.push(gestures(surface.canvas, {
+      click: go,
+      hover: (x, y) => { at = [x, y]; },
+      drag: (dx, dy) => { at = [at[0] + dx, at[1] + dy]; go(...at); },
+    }));
+    return { surface };
+  }
+
+  // ---- for tests ----
+
+  api() {
+    const offset = () => this.surface.canvas.getBoundingClientRect();
+    return {
+      hit: (x, y) => {
+        const hit = this.hitAt(x - offset().left, y - offset().top);
+        return hit && { ...hit, selection: selectionOf(this.model, hit) };
+      },
+      select: (selection) => {
+        this.state.sel = selection;
+        publishSelection(selection);
+        this.select();
+      },
+      state: () => ({
+        view: "graph", ready: this.host.dataset.state === "ready", zoom: this.zoom,
+        level: levelOf(this.zoom).name, stage: this.model?.payload.stage,
+        tiles: this.model?.payload.tiles.length ?? 0,
+        wires: this.model?.payload.wires.length ?? 0,
+        found: this.found ?? null, morphing: Boolean(this.morph), half: halfTile(this.zoom),
+      }),
+      where: (selection) => {
+        const found = resolve(this.model, selection);
+        if (!found) return null;
+        const [x, y] = this.port.toScreen(...this.middleOf(found));
+        return [x + offset().left, y + offset().top];
+      },
+    };
+  }
+}
+
+/** How wide a name may be: what its column has, shared with the neighbours. */
+function columnRoom(payload) {
+  const xs = [...new Set(payload.tiles.map((tile) => tile.x))].sort((a, b) => a - b);
+  const room = new Map();
+  for (const tile of payload.tiles) {
+    const i = xs.indexOf(tile.x);
+    const left = i ? tile.x - xs[i - 1] : Infinity;
+    const right = i < xs.length - 1 ? xs[i + 1] - tile.x : Infinity;
+    room.set(tile.id, Math.min(112, left, right));
+  }
+  return room;
+}
+
+mount("#graph-canvas", (host) => new GraphView(host));
+
+/** Callback of pages/graph.py: hands the page's stores to the canvas. */
+export function show(_mounted, step, stage, sel, heat) {
+  const host = document.getElementById("graph-canvas");
+  if (!host) return;
+  const inputs = { step: step ?? "", stage: stage ?? "", sel: sel ? JSON.stringify(sel) : "", heat };
+  Object.assign(host.dataset, inputs);
+}

@@ -1,0 +1,472 @@
+// Paints a laid-out graph: boxes, bands, edges, wires with their tags, tiles, names.
+// A `scene` is {payload, model, theme, zoom, x, y, heat, lit, found, hover, focus, alpha, words}.
+
+import {
+  CODE_FONT, ellipsis, font, formatBytes, formatNs, haloText, heat, inkOn, mix, textWidth,
+} from "./core.mjs";
+import { drawGlyph } from "./graph_glyphs.mjs";
+import {
+  HOLLOW, ROUND, TAGS, TILE, hueOf, isTimeShown, levelOf, tileHeat, wireWidth,
+} from "./graph_model.mjs";
+import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
+
+const DIMMED = 0.28;
+
+export const bandFill = (theme) =>
+  theme.isDark ? theme.sunk : mix(theme.panel, theme.sunk, 0.28);
+
+/** Layout → screen for one scene. */
+const place = (scene) => (x, y) => [(x - scene.x) * scene.zoom, (y - scene.y) * scene.zoom];
+
+export function drawGraph(ctx, scene, width, height) {
+  const level = levelOf(scene.zoom);
+  const labels = []; // rectangles that hold words
+  drawBoxes(ctx, scene);
+  drawBrackets(ctx, scene);
+  drawLinks(ctx, scene, level, width, height);
+  for (const wire of scene.payload.wires) drawWire(ctx, scene, wire, level);
+  for (const tile of scene.tiles) {
+    if (isSeen(scene, tile, width, height)) drawTile(ctx, scene, tile, level);
+  }
+  if (level.names) drawNames(ctx, scene, level, labels, width, height);
+  if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
+  drawMarks(ctx, scene, level);
+}
+
+function isSeen(scene, item, width, height) {
+  const [x, y] = place(scene)(item.x, item.y);
+  const reach = 90 * scene.zoom + 60;
+  return x > -reach && x < width + reach && y > -reach && y < height + reach;
+}
+
+// ---- boxes ----
+
+function drawBoxes(ctx, scene) {
+  const { theme, zoom } = scene;
+  const to = place(scene);
+  for (const box of scene.boxes) {
+    const [x, y] = to(box.x, box.y);
+    ctx.globalAlpha = box.shown ?? 1;
+    roundRect(ctx, x, y, box.w * zoom, box.h * zoom, 12);
+    ctx.fillStyle = theme.panel;
+    ctx.fill();
+    ctx.lineWidth = 1.4;
+    ctx.strokeStyle = theme.line2;
+    ctx.setLineDash(scene.payload.isCut ? [] : [6, 4]);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+  ctx.globalAlpha = scene.alpha;
+  for (const band of scene.payload.bands) {
+    const [x, y] = to(band.x, band.y);
+    roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
+    ctx.fillStyle = bandFill(theme);
+    ctx.fill();
+  }
+  for (const box of scene.boxes) drawTitle(ctx, scene, box);
+  ctx.globalAlpha = 1;
+}
+
+/** A box's name, devices, chip, count and busy share, in its left column. */
+function drawTitle(ctx, scene, box) {
+  const { theme, zoom, words } = scene;
+  const [x, y] = place(scene)(box.x, box.y);
+  const room = 84 * zoom - 14;
+  const h = box.h * zoom;
+  if (room < 24) return;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const write = (text, dy, style, colour, cut = "end") => {
+    const short = ellipsis(text, (t) => textWidth(ctx, t, style), room, { cut, least: 3 });
+    ctx.font = style;
+    ctx.fillStyle = colour;
+    ctx.fillText(short, x + 12, y + dy);
+  };
+  write(box.id || words.unplaced, 28, font(zoom < 0.6 ? 11.5 : 14, 700), theme.ink);
+  const bands = scene.payload.bands.filter((band) => band.box === box.id && band.name);
+  const mono = font(11, 400, CODE_FONT);
+  if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
+  else {
+    for (const band of bands) {
+      const dy = (band.y - box.y) * zoom + (band === bands[0] ? 36 : 18);
+      if (band.h * zoom > 50) write(band.name, dy, mono, theme.ink2);
+    }
+  }
+  if (box.isMaster && h > 96) drawChip(ctx, theme, words.master, x + 12, y + (bands.length > 1 ? 58 : 52));
+  if (h < 84) return;
+  const lines = [words.nodes.replace("{count}", box.nodes)];
+  if (box.busy !== null && box.busy !== undefined) {
+    const share = 100 * box.busy;
+    lines.push(words.busy.replace("{share}", share < 9.95 ? share.toFixed(1) : share.toFixed(0)));
+  }
+  lines.forEach((line, i) => {
+    write(line, h - 10 - 16 * (lines.length - 1 - i), font(11), theme.ink2);
+  });
+}
+
+function drawChip(ctx, theme, text, x, y) {
+  const style = font(10.5, 550);
+  const w = textWidth(ctx, text, style) + 12;
+  roundRect(ctx, x, y, w, 17, 4);
+  ctx.fillStyle = theme.sunk;
+  ctx.fill();
+  ctx.font = style;
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(text, x + 6, y + 9);
+  ctx.textBaseline = "alphabetic";
+}
+
+function drawBrackets(ctx, scene) {
+  const { theme, payload, words } = scene;
+  const top = scene.boxes[0];
+  if (!top) return;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  const style = font(11.5, 550);
+  for (const { phase, x0, x1 } of payload.phases) {
+    const [left, y] = place(scene)(x0, top.y);
+    const [right] = place(scene)(x1, top.y);
+    const text = ellipsis(words[phase], (t) => textWidth(ctx, t, style), right - left + 30);
+    ctx.globalAlpha = scene.alpha;
+    ctx.font = style;
+    ctx.fillStyle = theme.ink2;
+    ctx.fillText(text, (left + right) / 2, y - 15);
+    ctx.fillStyle = theme.line2;
+    ctx.fillRect(left, y - 9, right - left, 1);
+    ctx.globalAlpha = 1;
+  }
+}
+
+// ---- edges ----
+
+function alphaOf(scene, isLit) {
+  return scene.alpha * (!scene.lit || isLit ? 1 : DIMMED);
+}
+
+function isLinkLit(scene, link) {
+  if (!scene.found) return false;
+  const pair = link.src.startsWith("<") ? link.src : link.dst;
+  const wire = /^[<>]/.test(pair) ? pair.slice(1) : null;
+  if (wire !== null && scene.model.wires.has(wire)) return scene.lit.wires.has(wire);
+  return link.src === scene.found.tile || link.dst === scene.found.tile;
+}
+
+function drawLinks(ctx, scene, level, width, height) {
+  const to = place(scene);
+  const thin = scene.zoom < 0.5 ? 1 : 1.3;
+  for (const link of scene.payload.links) {
+    const points = link.points.map(([x, y]) => to(x, y));
+    const xs = points.map((p) => p[0]);
+    if (Math.max(...xs) < 0 || Math.min(...xs) > width) continue;
+    if (Math.max(...points.map((p) => p[1])) < 0) continue;
+    if (Math.min(...points.map((p) => p[1])) > height) continue;
+    const isLit = isLinkLit(scene, link);
+    const isLifted = scene.hover && (link.src === scene.hover.id || link.dst === scene.hover.id);
+    ctx.globalAlpha = alphaOf(scene, isLit);
+    ctx.strokeStyle = ctx.fillStyle = isLit || isLifted ? scene.theme.ink : scene.theme.ink3;
+    ctx.lineWidth = isLit || isLifted ? thin + 0.7 : thin;
+    ctx.setLineDash(link.control ? [3, 3] : []);
+    roundedPath(ctx, points, 9 * Math.min(1, scene.zoom));
+    ctx.stroke();
+    ctx.setLineDash([]);
+    if (level.glyph && !link.dst.startsWith(">")) arrowHead(ctx, points.at(-2), points.at(-1));
+  }
+  ctx.globalAlpha = 1;
+}
+
+function arrowHead(ctx, from, [x, y]) {
+  const angle = Math.atan2(y - from[1], x - from[0]);
+  ctx.save();
+  ctx.translate(x, y);
+  ctx.rotate(angle);
+  polygon(ctx, [[0, 0], [-6, -2.8], [-6, 2.8]]);
+  ctx.fill();
+  ctx.restore();
+}
+
+// ---- wires ----
+
+function drawWire(ctx, scene, wire, level) {
+  const { theme, zoom } = scene;
+  const points = wire.points.map(([x, y]) => place(scene)(x, y));
+  const isLit = scene.lit?.wires.has(wire.id) ?? false;
+  const isChosen = scene.found?.wire === wire.id;
+  const isLifted = scene.hover?.id === wire.id;
+  const width = (wire.isPair && !wire.control ? wireWidth(wire.bytes) : 1.3)
+    * Math.min(1, Math.max(0.5, zoom)) + (isLifted ? 1 : 0);
+  ctx.globalAlpha = alphaOf(scene, isLit);
+  roundedPath(ctx, points, 9 * Math.min(1, zoom));
+  if (isChosen) {
+    stroke(ctx, theme.outline, width + 9);
+    stroke(ctx, theme.mark, width + 6);
+  }
+  if (!wire.isPair) {
+    stroke(ctx, isLit || isLifted ? theme.ink : theme.ink2, width, wire.control ? [3, 3] : []);
+    if (level.glyph) {
+      ctx.fillStyle = ctx.strokeStyle;
+      arrowHead(ctx, points.at(-2), points.at(-1));
+    }
+  } else if (wire.control) {
+    stroke(ctx, theme.line2, 2.2, [2.2, 2.6]);
+  } else {
+    stroke(ctx, theme.ink2, width + 1.6);
+    stroke(ctx, twoColours(ctx, theme, points), width);
+  }
+  if (wire.isPair) drawWireTags(ctx, scene, wire, points, level, isChosen);
+  ctx.globalAlpha = 1;
+}
+
+function stroke(ctx, style, width, dash = []) {
+  ctx.setLineDash(dash);
+  ctx.lineWidth = width;
+  ctx.strokeStyle = style;
+  ctx.stroke();
+  ctx.setLineDash([]);
+}
+
+/** Orange at the sender, sky at the receiver. */
+export function twoColours(ctx, theme, points) {
+  const [[x0, y0], [x1, y1]] = [points[0], points.at(-1)];
+  const isFlat = Math.abs(x1 - x0) + Math.abs(y1 - y0) < 1;
+  const paint = ctx.createLinearGradient(x0, y0, isFlat ? x1 + 1 : x1, y1);
+  paint.addColorStop(0.12, theme.send);
+  paint.addColorStop(0.88, theme.recv);
+  return paint;
+}
+
+function drawWireTags(ctx, scene, wire, points, level, isChosen) {
+  const { theme } = scene;
+  const size = wire.control ? Math.max(8, level.tag - 2) : level.tag;
+  for (const [kind, [x, y], way] of [
+    ["send", points[0], wire.ways[0]], ["recv", points.at(-1), wire.ways[1]],
+  ]) {
+    if (!wire[kind]) {
+      openEnd(ctx, theme, x, y); // the other end is in no graph of this trace
+      continue;
+    }
+    if (isChosen) {
+      ctx.beginPath();
+      ctx.arc(x, y, size * 0.8, 0, 7);
+      ctx.fillStyle = theme.mark;
+      ctx.fill();
+      stroke(ctx, theme.outline, 2);
+    }
+    drawTag(ctx, theme, kind, x, y, size, way, wire.control);
+  }
+}
+
+function openEnd(ctx, theme, x, y) {
+  ctx.beginPath();
+  ctx.arc(x, y, 5, 0, 7);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  stroke(ctx, theme["error-s"], 1.4, [2, 2]);
+}
+
+function drawWireLabels(ctx, scene, level, labels, width, height) {
+  const { payload, theme, words } = scene;
+  const total = payload.wires.reduce((sum, wire) => sum + wire.bytes, 0);
+  const importance = (wire) => (scene.found?.wire === wire.id ? Infinity : wire.bytes);
+  const wanted = payload.wires
+    .filter((wire) => wire.isPair)
+    .filter((wire) => level.pairLabels === "all" || wire.bytes >= total / 100)
+    .sort((a, b) => importance(b) - importance(a));
+  const obstacles = payload.wires.flatMap((wire) => segmentsOf(scene, wire));
+  for (const wire of wanted) {
+    const points = wire.points.map(([x, y]) => place(scene)(x, y));
+    const [x, y] = points[Math.floor(points.length / 2)];
+    if (x < -100 || x > width + 100 || y < -50 || y > height + 50) continue;
+    const name = wire.label || words.control;
+    const consumers = wire.dsts.length > 1
+      ? ` · ${words.consumers.replace("{count}", wire.dsts.length)}` : "";
+    const long = formatBytes(wire.bytes) + consumers;
+    const spot = [long, formatBytes(wire.bytes)].map((second) => ({
+      second, at: freeSpot(ctx, points, [name, second], labels, obstacles, wire.id),
+    })).find((option) => option.at);
+    if (!spot) continue;
+    const isLit = scene.lit?.wires.has(wire.id) ?? false;
+    ctx.globalAlpha = alphaOf(scene, isLit);
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
+    ctx.font = font(12, 600);
+    haloText(ctx, name, spot.at.x, spot.at.y + 11, theme.ink, theme.bg);
+    ctx.font = font(11);
+    haloText(ctx, spot.second, spot.at.x, spot.at.y + 24, theme.ink2, theme.bg);
+    labels.push(spot.at);
+  }
+  ctx.globalAlpha = 1;
+}
+
+function segmentsOf(scene, wire) {
+  const points = wire.points.map(([x, y]) => place(scene)(x, y));
+  return points.slice(1).map(([bx, by], i) => {
+    const [ax, ay] = points[i];
+    return {
+      id: wire.id, x: Math.min(ax, bx) - 5, y: Math.min(ay, by) - 5,
+      w: Math.abs(ax - bx) + 10, h: Math.abs(ay - by) + 10,
+    };
+  });
+}
+
+const touch = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+/** Room for two lines beside a vertical part of a wire: right of it or left, clear of all else. */
+function freeSpot(ctx, points, lines, labels, obstacles, ownId) {
+  const [first, second] = lines;
+  const w = Math.max(textWidth(ctx, first, font(12, 600)), textWidth(ctx, second, font(11))) + 2;
+  const h = 28;
+  const ends = [points.at(-1), points[0]];
+  const middle = points[points.length >> 1][1];
+  const half = Math.abs(points[0][1] - middle) / 2;
+  const options = [];
+  const outer = [Math.max(ends[0][0], ends[1][0]), Math.min(ends[0][0], ends[1][0])];
+  for (const dy of [0, half * 0.7, -half * 0.7]) {
+    options.push([outer[0] + 9, middle - h / 2 + dy], [outer[1] - 9 - w, middle - h / 2 + dy]);
+    for (const [x] of ends) {
+      options.push([x + 9, middle - h / 2 + dy], [x - 9 - w, middle - h / 2 + dy]);
+    }
+  }
+  for (const [x, y] of options) {
+    const spot = { x, y, w, h };
+    const own = { x: x + 4, y, w: w - 8, h };
+    const isFree = labels.every((label) => !touch(spot, label))
+      && obstacles.every((o) => !touch(o.id === ownId ? own : spot, o));
+    if (isFree) return spot;
+  }
+  return null;
+}
+
+// ---- tiles ----
+
+/** Half the side of a tile on screen. */
+export const halfTile = (zoom) => Math.max(3, (TILE / 2) * zoom);
+
+function tilePath(ctx, kind, x, y, half, zoom) {
+  if (ROUND.has(kind)) {
+    ctx.beginPath();
+    ctx.arc(x, y, half, 0, 7);
+  } else roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 6 * Math.min(1.4, zoom));
+}
+
+/** Fill of a tile: its hue, as strong as its heat. */
+export function tileFill(scene, tile) {
+  const { theme, heat: choice, model } = scene;
+  if (HOLLOW.has(tile.kind)) return theme.panel;
+  const share = tileHeat(model, model.tiles.get(tile.id) ?? tile, choice);
+  if (share === null) return heat(theme, hueOf(tile.kind), 0.16);
+  const hue = { bytes: "send", wait: "ink" }[choice] ?? hueOf(tile.kind);
+  return heat(theme, hue, share);
+}
+
+function drawTile(ctx, scene, tile, level) {
+  const { theme, zoom } = scene;
+  const [x, y] = place(scene)(tile.x, tile.y);
+  const half = halfTile(zoom);
+  ctx.globalAlpha = alphaOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  if (TAGS.has(tile.kind)) {
+    const kind = tile.kind === "feed" ? "recv" : "send";
+    drawTag(ctx, theme, kind, x, y, Math.max(6, 18 * Math.min(1, zoom)), "right", true);
+    ctx.globalAlpha = 1;
+    return;
+  }
+  const fill = tileFill(scene, tile);
+  const hue = HOLLOW.has(tile.kind) ? theme.line2 : theme[`${hueOf(tile.kind)}-s`];
+  const isHovered = scene.hover?.id === tile.id;
+  for (const shift of tile.count > 1 ? [5, 2.5, 0] : [0]) {
+    const d = shift * zoom;
+    tilePath(ctx, tile.count > 1 ? "stack" : tile.kind, x + d, y - d, half, zoom);
+    ctx.fillStyle = fill;
+    ctx.fill();
+    const isDashed = HOLLOW.has(tile.kind) && tile.count === 1;
+    stroke(ctx, hue, isHovered ? 2.2 : 1.2, isDashed ? [3, 2.5] : []);
+  }
+  if (level.glyph) drawGlyph(ctx, tile.glyph, x, y, 2 * half, inkOn(fill, theme));
+  ctx.globalAlpha = 1;
+}
+
+/** Lines of words under a tile, most important first. */
+function linesOf(scene, tile, level) {
+  const full = scene.model.tiles.get(tile.id);
+  const lines = full && isTimeShown(full) ? [formatNs(full.time)] : [];
+  if (!level.cards || !full) return lines;
+  const node = full.nodes[0];
+  if (full.count > 1) return lines.length ? lines : [formatNs(full.time)];
+  return [formatNs(full.time), node.shape, [node.device, node.reason].filter(Boolean).join(" · ")]
+    .filter((line) => line && !(line === formatNs(0)));
+}
+
+function drawNames(ctx, scene, level, labels, width, height) {
+  const { theme } = scene;
+  const under = bandFill(theme);
+  const chosen = scene.found?.tile;
+  const order = [...scene.tiles].sort(
+    (a, b) => (b.id === chosen) - (a.id === chosen) || timeOf(scene, b) - timeOf(scene, a),
+  );
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  for (const tile of order) {
+    if (!isSeen(scene, tile, width, height)) continue;
+    drawName(ctx, scene, tile, level, labels, under, tile.id === chosen ? theme.ink : null);
+  }
+  ctx.globalAlpha = 1;
+}
+
+const timeOf = (scene, tile) => scene.model.tiles.get(tile.id)?.time ?? 0;
+
+function drawName(ctx, scene, tile, level, labels, under, strong) {
+  const { theme, zoom, words } = scene;
+  const [x, y] = place(scene)(tile.x, tile.y);
+  const isTag = TAGS.has(tile.kind);
+  const top = y + (isTag ? 9 : halfTile(zoom)) + 13;
+  const style = font(11, strong ? 700 : 550);
+  const room = scene.roomOf(tile) * zoom - 3;
+  const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
+  const name = ellipsis(text, (t) => textWidth(ctx, t, style), strong ? Infinity : room);
+  if (!name) return;
+  const w = textWidth(ctx, name, style);
+  const spot = { x: x - w / 2, y: top - 10, w, h: 12 };
+  if (!strong && labels.some((label) => touch(spot, label))) return;
+  labels.push(spot);
+  ctx.globalAlpha = alphaOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  ctx.font = style;
+  haloText(ctx, name, x, top, theme.ink, under);
+  ctx.font = font(10.5);
+  linesOf(scene, tile, level).forEach((line, i) => {
+    const short = ellipsis(line, (t) => textWidth(ctx, t, font(10.5)), room + 2);
+    if (short) haloText(ctx, short, x, top + 12 * (i + 1), theme.ink2, under);
+  });
+}
+
+// ---- marks ----
+
+/** Selection and keyboard focus, over everything. */
+function drawMarks(ctx, scene, level) {
+  const { theme, zoom } = scene;
+  const half = halfTile(zoom);
+  for (const tile of scene.tiles) {
+    const isChosen = scene.found?.tile === tile.id;
+    const [x, y] = place(scene)(tile.x, tile.y);
+    if (isChosen) {
+      const kind = tile.count > 1 ? "stack" : tile.kind;
+      tilePath(ctx, kind, x, y, half + 4.5, zoom);
+      stroke(ctx, theme.outline, 2);
+      tilePath(ctx, kind, x, y, half + 2, zoom);
+      stroke(ctx, theme.mark, 3.4);
+      if (TAGS.has(tile.kind)) {
+        polygon(ctx, tagPoints(tile.kind === "feed" ? "recv" : "send", x, y, 18, "right"));
+        stroke(ctx, theme.ink, 1.4);
+      }
+    }
+    if (scene.focus?.type === "tile" && scene.focus.id === tile.id) {
+      focusRing(ctx, theme, x - half - 8, y - half - 8, 2 * half + 16, 2 * half + 16, 10);
+    }
+  }
+  if (scene.focus?.type === "wire" && level.tag) {
+    const wire = scene.model.wires.get(scene.focus.id);
+    for (const [wx, wy] of wire ? [wire.points[0], wire.points.at(-1)] : []) {
+      const [x, y] = place(scene)(wx, wy);
+      focusRing(ctx, theme, x - 14, y - 14, 28, 28, 14);
+    }
+  }
+}

@@ -1,0 +1,136 @@
+// Paints the overview (zoom below 0.25) and the minimap: the whole graph at a glance, few words.
+
+import { ellipsis, font, formatBytes, textWidth } from "./core.mjs";
+import { tileFill, twoColours } from "./graph_draw.mjs";
+import { ROUND, wireWidth } from "./graph_model.mjs";
+import { drawTag, roundRect, roundedPath } from "./shapes.mjs";
+
+/** `view` is what graph_model.overview made. `scene` as in graph_draw. */
+export function drawOverview(ctx, scene, view, shift) {
+  ctx.save();
+  ctx.translate(0, -shift);
+  for (const box of view.boxes) drawBox(ctx, scene, box);
+  for (const frame of view.frames) drawFrame(ctx, scene, frame);
+  for (const bundle of view.bundles) drawBundle(ctx, scene, bundle);
+  ctx.restore();
+}
+
+function drawBox(ctx, { theme, words, payload }, box) {
+  roundRect(ctx, box.x, box.y, box.w, box.h, 12);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  ctx.lineWidth = 1.4;
+  ctx.strokeStyle = theme.line2;
+  ctx.setLineDash(payload.isCut ? [] : [6, 4]);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const name = ellipsis(box.id || words.unplaced, (t) => textWidth(ctx, t, font(14, 700)), 74);
+  ctx.font = font(14, 700);
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(name, box.x + 14, box.y + 26);
+  ctx.font = font(11);
+  ctx.fillStyle = theme.ink2;
+  const share = box.busy === null || box.busy === undefined
+    ? [] : [words.busy.replace("{share}", (100 * box.busy).toFixed(0))];
+  [...share, words.nodes.replace("{count}", box.nodes)].forEach((line, i, all) => {
+    ctx.fillText(line, box.x + 14, box.y + box.h - 12 - 15 * (all.length - 1 - i));
+  });
+}
+
+function drawFrame(ctx, scene, frame) {
+  const { theme, found } = scene;
+  const isChosen = frame.nodes.some((node) => node.tile === found?.tile);
+  roundRect(ctx, frame.x, frame.y, frame.w, frame.h, 5);
+  ctx.fillStyle = isChosen ? theme.mark : theme.panel;
+  ctx.fill();
+  ctx.lineWidth = isChosen ? 2 : 1;
+  ctx.strokeStyle = isChosen ? theme.outline : theme.line2;
+  ctx.stroke();
+  for (const { node, x, y } of frame.squares) {
+    ctx.fillStyle = tileFill(scene, { id: node.tile, kind: node.kind });
+    ctx.beginPath();
+    if (ROUND.has(node.kind)) ctx.arc(x + 3, y + 3, 3, 0, 7);
+    else ctx.rect(x, y, 6, 6);
+    ctx.fill();
+    ctx.lineWidth = 0.6;
+    ctx.strokeStyle = theme.line2;
+    ctx.stroke();
+  }
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  const middle = frame.x + frame.w / 2;
+  const label = frame.label || scene.words.kinds[frame.kind] || "";
+  const name = ellipsis(label, (t) => textWidth(ctx, t, font(11, 600)), frame.w + 4, { least: 3 });
+  ctx.font = font(11, 600);
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(name, middle, frame.y - 5);
+  ctx.font = font(10.5);
+  ctx.fillStyle = theme.ink2;
+  ctx.fillText(String(frame.nodes.length), middle, frame.y + frame.h + 12);
+}
+
+function drawBundle(ctx, scene, bundle) {
+  const { theme } = scene;
+  const width = Math.min(6, wireWidth(bundle.bytes));
+  roundedPath(ctx, bundle.points, 8);
+  ctx.lineWidth = width + 1.6;
+  ctx.strokeStyle = theme.ink2;
+  ctx.stroke();
+  ctx.lineWidth = width;
+  ctx.strokeStyle = twoColours(ctx, theme, bundle.points);
+  ctx.stroke();
+  const isLeft = bundle.side === "left";
+  drawTag(ctx, theme, "send", ...bundle.points[0], 13, isLeft ? "left" : "right");
+  drawTag(ctx, theme, "recv", ...bundle.points.at(-1), 13, isLeft ? "right" : "left");
+}
+
+/** One line about a bundle. */
+export const bundleText = (bundle, words) =>
+  `${bundle.id}: ${words.bundle.replace("{count}", bundle.pairs)}, ${formatBytes(bundle.bytes)}`;
+
+/** The whole layout in a small canvas, and the part that the big one shows. */
+export function drawMinimap(ctx, scene, width, height, seen) {
+  const { payload, theme } = scene;
+  const scale = Math.min(width / payload.width, height / payload.height);
+  const left = (width - payload.width * scale) / 2;
+  const top = (height - payload.height * scale) / 2;
+  const to = (x, y) => [left + x * scale, top + y * scale];
+  ctx.fillStyle = theme.sunk;
+  ctx.fillRect(0, 0, width, height);
+  for (const box of payload.boxes) {
+    roundRect(ctx, ...to(box.x, box.y), box.w * scale, box.h * scale, 3);
+    ctx.fillStyle = theme.panel;
+    ctx.fill();
+    ctx.lineWidth = 1;
+    ctx.strokeStyle = theme.line2;
+    ctx.stroke();
+  }
+  for (const wire of payload.wires) {
+    ctx.beginPath();
+    wire.points.forEach(([x, y], i) => (i ? ctx.lineTo(...to(x, y)) : ctx.moveTo(...to(x, y))));
+    ctx.lineWidth = wire.control || !wire.isPair ? 0.7 : 1.4;
+    ctx.strokeStyle = wire.control || !wire.isPair ? theme.line2 : theme.send;
+    ctx.stroke();
+  }
+  const side = Math.max(2, Math.min(6, 26 * scale));
+  for (const tile of payload.tiles) {
+    const [x, y] = to(tile.x, tile.y);
+    const isChosen = scene.found?.tile === tile.id;
+    ctx.fillStyle = { update: theme.update, variable: theme.update, read: theme.update,
+      compute: theme.compute }[tile.kind] ?? theme.idle;
+    if (isChosen) ctx.fillStyle = theme.mark;
+    ctx.fillRect(x - side / 2, y - side / 2, side, side);
+    if (isChosen) {
+      ctx.strokeStyle = theme.outline;
+      ctx.strokeRect(x - side / 2 - 1, y - side / 2 - 1, side + 2, side + 2);
+    }
+  }
+  const [x0, y0] = to(seen.x, seen.y);
+  roundRect(ctx, x0, y0, seen.w * scale, seen.h * scale, 4);
+  ctx.lineWidth = 2;
+  ctx.strokeStyle = theme.ink;
+  ctx.stroke();
+  return { scale, left, top };
+}

@@ -1,0 +1,230 @@
+"""One stage of a graph: which nodes are tiles, which edges stay in a band, which cross as pairs.
+
+A Send/Recv pair is one thing here, with the constant and identity that carry a control edge drawn into
+it. Before the cut, an edge between two devices is a pair to be. Whatever a trace says is taken as it
+is: an input that names no node is left out, a Send without its Recv keeps an open end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tracer.model.cluster import DeviceName
+from tracer.model.graph import Input
+from tracer.model.graph_table import NodeRow
+from vizdist.figures.graph_nodes import is_end, is_send, look_of, short_name
+
+CUT_STAGES = ("worker", "device")
+_GRADIENT_INPUT = {"ApplyMomentum": 3}  # of an Apply… op; of all others it is the last
+
+
+class Edge(NamedTuple):
+    src: str
+    dst: str
+    control: bool
+
+
+@dataclass(slots=True)
+class PairEdge:
+    """A tensor that goes over, or will: `send` and `recv` are its nodes, "" before the cut.
+
+    `dsts` are the consumers. `carriers` are the nodes that only carry a control edge.
+    """
+
+    id: str
+    src: str
+    dsts: list[str]
+    src_band: str
+    dst_band: str
+    control: bool
+    num_bytes: int
+    label: str
+    send: str = ""
+    recv: str = ""
+    carriers: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class StageGraph:
+    """`nodes` are all rows by id (their name, unless two have one); `tiles` those drawn as tiles."""
+
+    stage: str
+    nodes: dict[str, NodeRow] = field(default_factory=dict)
+    tiles: list[str] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    pairs: list[PairEdge] = field(default_factory=list)
+    bands: dict[str, str] = field(default_factory=dict)
+    band_of: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.stage in CUT_STAGES
+
+    def flows(self) -> list[Edge]:
+        """All edges between tiles, pairs joined: what the graph was before it was cut."""
+        joined = [Edge(pair.src, dst, pair.control) for pair in self.pairs for dst in pair.dsts]
+        return [*self.edges, *joined]
+
+
+def read_stage(stage: str, rows: Sequence[NodeRow]) -> StageGraph:
+    graph = StageGraph(stage, nodes=_by_id(rows))
+    for name, row in graph.nodes.items():
+        band = row.device or row.partition
+        graph.band_of[name] = band
+        graph.bands[band] = box_of(band)
+    graph.bands = dict(sorted(graph.bands.items(), key=lambda item: _natural(item[0])))
+    edges = list(_edges(graph.nodes))
+    joined = _join_ends(graph, edges)
+    hidden = {n for pair in joined for n in (pair.send, pair.recv, *pair.carriers)}
+    graph.tiles = [name for name in graph.nodes if name not in hidden]
+    inside = [edge for edge in edges if edge.src not in hidden and edge.dst not in hidden]
+    graph.edges = [edge for edge in inside if graph.band_of[edge.src] == graph.band_of[edge.dst]]
+    graph.pairs = joined + _pairs_to_be(graph, inside)
+    return graph
+
+
+def box_of(band: str) -> str:
+    """The task of a device (`worker:0`); a name that is no device is its own box."""
+    try:
+        return str(DeviceName.parse(band).task_name)
+    except ValueError:
+        return band
+
+
+def device_of(band: str) -> str:
+    """What a band is called inside its box: `CPU:0`."""
+    try:
+        return DeviceName.parse(band).short
+    except ValueError:
+        return ""
+
+
+def _by_id(rows: Sequence[NodeRow]) -> dict[str, NodeRow]:
+    nodes: dict[str, NodeRow] = {}
+    for row in rows:
+        name = row.name if row.name not in nodes else f"{row.name} @ {row.partition}"
+        while name in nodes:
+            name += "'"
+        nodes[name] = row
+    return nodes
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    parts = "".join(c if c.isdecimal() else f" {c} " for c in text).split()
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _edges(nodes: Mapping[str, NodeRow]) -> Iterable[Edge]:
+    """Every edge once, whatever its ports."""
+    home = {(row.partition, row.name): name for name, row in nodes.items()}
+    for name, row in nodes.items():
+        seen = set()
+        for text in row.inputs:
+            control = text.startswith("^")
+            source = text[1:] if control else Input.parse(text).node
+            src = home.get((row.partition, source)) or home.get((row.partition, text))
+            edge = Edge(src or "", name, control)
+            if src and edge not in seen:
+                seen.add(edge)
+                yield edge
+
+
+def _key(row: NodeRow) -> tuple[str, str, str]:
+    named = ("send_device", "recv_device", "tensor_name")
+    first, second, third = (str(row.attrs.get(name, "")) for name in named)
+    return first, second, third
+
+
+def _join_ends(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
+    """A pair for every key: both ends where there are both, one end where the other is missing."""
+    inputs: dict[str, list[Edge]] = {}
+    outputs: dict[str, list[Edge]] = {}
+    for edge in edges:
+        inputs.setdefault(edge.dst, []).append(edge)
+        outputs.setdefault(edge.src, []).append(edge)
+    ends: dict[tuple[str, str, str, int], dict[str, str]] = {}
+    counts: dict[tuple[str, str, str, bool], int] = {}
+    for name, row in graph.nodes.items():
+        if is_end(row):
+            key, send = _key(row), is_send(row)
+            turn = counts[*key, send] = counts.get((*key, send), 0) + 1
+            ends.setdefault((*key, turn), {})["send" if send else "recv"] = name
+    return [_joined(graph, found, inputs, outputs) for found in ends.values()]
+
+
+def _joined(
+    graph: StageGraph,
+    ends: Mapping[str, str],
+    inputs: Mapping[str, list[Edge]],
+    outputs: Mapping[str, list[Edge]],
+) -> PairEdge:
+    send, recv = ends.get("send", ""), ends.get("recv", "")
+    row = graph.nodes[send or recv]
+    sources = [edge.src for edge in inputs.get(send, ())]
+    dsts = [edge.dst for edge in outputs.get(recv, ())]
+    control = row.attrs.get("edge_kind") == "control"
+    carriers: tuple[str, ...] = ()
+    if control and len(sources) == 1 and len(dsts) == 1:
+        before = [edge.src for edge in inputs.get(sources[0], ())]
+        after = [edge.dst for edge in outputs.get(dsts[0], ())]
+        if graph.nodes[sources[0]].op == "Const" and graph.nodes[dsts[0]].op == "Identity":
+            carriers = (sources[0], dsts[0])
+            sources, dsts = before, after
+    src = next((name for name in sources if name), "")
+    return PairEdge(
+        id=recv or send,
+        src=src,
+        dsts=dsts,
+        src_band=graph.band_of[send] if send else graph.band_of[recv],
+        dst_band=graph.band_of[recv] if recv else graph.band_of[send],
+        control=control,
+        num_bytes=graph.nodes[recv].bytes if recv and not control else 0,
+        label="" if control else tensor_label(graph.nodes, src, dsts, graph.nodes[recv or send]),
+        send=send,
+        recv=recv,
+        carriers=carriers,
+    )
+
+
+def tensor_label(
+    nodes: Mapping[str, NodeRow], src: str, dsts: Iterable[str], given: NodeRow
+) -> str:
+    """What a wire is called: `w1` for a variable's value, `∇w1` for its gradient, else its source.
+
+    `given` is the node under whose name the consumers take it.
+    """
+    for dst in dsts:
+        data = [Input.parse(text).node for text in nodes[dst].inputs if not text.startswith("^")]
+        place = _GRADIENT_INPUT.get(nodes[dst].op.removeprefix("Resource"), -1)
+        if "Apply" in nodes[dst].op and len(data) > 2 and data[place] == given.name:
+            variable = nodes.get(data[0])
+            return f"∇{short_name(variable) if variable else data[0]}"
+    if not src:
+        return short_name(given)
+    name = short_name(nodes[src])
+    return name.removesuffix("/read") if look_of(nodes[src]).kind == "read" else name
+
+
+def _pairs_to_be(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
+    """Edges over a border that the next cut will make pairs: one for each source and target band."""
+    pairs: dict[tuple[str, str, bool], PairEdge] = {}
+    for edge in edges:
+        src_band, dst_band = graph.band_of[edge.src], graph.band_of[edge.dst]
+        if src_band == dst_band:
+            continue
+        pair = pairs.get((edge.src, dst_band, edge.control))
+        if pair is not None:
+            pair.dsts.append(edge.dst)
+            continue
+        row = graph.nodes[edge.src]
+        pairs[edge.src, dst_band, edge.control] = PairEdge(
+            id=f"{edge.src} → {dst_band}{' ^' if edge.control else ''}",
+            src=edge.src,
+            dsts=[edge.dst],
+            src_band=src_band,
+            dst_band=dst_band,
+            control=edge.control,
+            num_bytes=0 if edge.control else row.bytes,
+            label="" if edge.control else tensor_label(graph.nodes, edge.src, [edge.dst], row),
+        )
+    return list(pairs.values())

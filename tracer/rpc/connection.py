@@ -5,7 +5,6 @@ When either stream ends the connection is lost: every call in flight fails at on
 """
 
 import logging
-import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
@@ -21,7 +20,8 @@ from tracer.rpc.frames import (
 )
 from tracer.rpc.loop import RpcLoop
 from tracer.rpc.messages import decode_error, encode_error
-from tracer.rpc.pipe import Outgoing, Pipe, Sent
+from tracer.rpc.pipe import Outgoing, Pipe
+from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.runtime import turn
 from tracer.runtime.interfaces import StepError
 
@@ -63,26 +63,18 @@ class Connection:
         else:
             self.control.let_ride(frame)
 
-    def answer(self, call_id: int, payload: Parts, on_sent: Sent | None = None) -> Outgoing | None:
-        """Returns the transfer if the answer is so large that it takes a while."""
-        outgoing = self._send(OK, call_id, payload, on_sent)
-        if outgoing is None and on_sent is not None:
-            on_sent()
-        return outgoing
+    def answer(self, call_id: int, payload: Parts) -> None:
+        self._send(OK, call_id, payload)
 
     def refuse(self, call_id: int, error: StepError) -> None:
         text = encode_error(error)
         self._send(ERR, call_id, ([text], len(text)))
 
-    def _send(
-        self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None = None
-    ) -> Outgoing | None:
+    def _send(self, kind: int, call_id: int, payload: Parts) -> None:
         if payload[1] <= LARGE_BYTES:
             self.control.send(small_frame(kind, call_id, payload))
-            return None
-        outgoing = Outgoing(kind, call_id, payload, on_sent)
-        self.bulk.send_large(outgoing)
-        return outgoing
+        else:
+            self.bulk.send_large(Outgoing(kind, call_id, payload))
 
     def receive(self, message: bytes) -> None:
         """Handles one message of either stream, and what it made ready; on the loop.
@@ -118,7 +110,7 @@ class Connection:
             handler(self, call_id, payload)
         except StepError as error:
             self.refuse(call_id, error)
-        except (ValueError, struct.error, IndexError) as error:
+        except UNREADABLE as error:
             raise FrameError(f"a request of kind {kind} cannot be read: {error}") from error
 
     def lose(self, error: StepError) -> None:

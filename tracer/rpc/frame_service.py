@@ -4,6 +4,7 @@ Nothing here waits: the runtime calls back on the thread that has the value, and
 whatever else that thread has for the peer.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -11,7 +12,16 @@ from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
 from tracer.rpc.connection import NOTHING, Connection, Handler
-from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT, Parts
+from tracer.rpc.frames import (
+    CLEANUP,
+    LARGE_BYTES,
+    OK,
+    RECV_TENSOR,
+    RUN_GRAPH,
+    RUN_STEP,
+    START_ABORT,
+    Parts,
+)
 from tracer.rpc.messages import (
     decode_recv_tensor,
     decode_run_graph,
@@ -85,17 +95,52 @@ class _Served:
         except StepError as error:
             self.refuse(error)
             return
-        span = self._span
-        if span is None:
-            outgoing = self._connection.answer(self._call_id, payload)
-        else:
+        if payload[1] > LARGE_BYTES:
+            self._answer_slowly(payload, num_bytes, flags, wait_ns)
+            return
+        self._connection.answer(self._call_id, payload)
+        if self._span is not None:
+            self._span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
 
-            def on_sent() -> None:
-                span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+    def _answer_slowly(self, payload: Parts, num_bytes: int, flags: int, wait_ns: int) -> None:
+        """Chunk by chunk, so that an abort of the step can end it on the way."""
+        under_way = self._service.under_way
 
-            outgoing = self._connection.answer(self._call_id, payload, on_sent)
-        if outgoing is not None:
-            self._service.outgoing.setdefault(self._step_id, []).append(outgoing)
+        def on_sent() -> None:
+            under_way.remove(self._step_id, outgoing)
+            if self._span is not None:
+                self._span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+
+        outgoing = Outgoing(OK, self._call_id, payload, on_sent)
+        under_way.add(self._step_id, outgoing)
+        self._connection.bulk.send_large(outgoing)
+
+
+class _UnderWay:
+    """Large answers that are being sent, by step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_step: dict[int, list[Outgoing]] = {}
+
+    def add(self, step_id: int, outgoing: Outgoing) -> None:
+        with self._lock:
+            self._by_step.setdefault(step_id, []).append(outgoing)
+
+    def remove(self, step_id: int, outgoing: Outgoing) -> None:
+        with self._lock:
+            mates = self._by_step.get(step_id, [])
+            mates.remove(outgoing)
+            if not mates:
+                del self._by_step[step_id]
+
+    def give_up(self, step_id: int, error: StepError) -> None:
+        with self._lock:
+            for outgoing in self._by_step.get(step_id, ()):
+                outgoing.give_up(error)
+
+    def __len__(self) -> int:
+        return len(self._by_step)
 
 
 class FrameService:
@@ -106,7 +151,7 @@ class FrameService:
         self._worker = worker
         self._master = master
         self._sites: dict[str, Mapping[int, int]] = {}
-        self.outgoing: dict[int, list[Outgoing]] = {}  #: large answers under way, by step
+        self.under_way = _UnderWay()
         self.handlers: dict[int, Handler] = {
             RUN_GRAPH: self._run_graph,
             RECV_TENSOR: self._recv_tensor,
@@ -168,7 +213,6 @@ class FrameService:
         if step_id:
             span = self._open(connection, CLEANUP, context)
             connection.running.discard(step_id)
-            self.outgoing.pop(step_id, None)
             self._worker.cleanup_graph(step_id)
             if span is not None:
                 span.close()
@@ -184,8 +228,7 @@ class FrameService:
 
     def abort(self, step_id: int, error: StepError) -> None:
         """Ends a step here, also the large answers that are half sent."""
-        for outgoing in self.outgoing.pop(step_id, ()):
-            outgoing.give_up(error)
+        self.under_way.give_up(step_id, error)
         self._worker.start_abort(step_id, error)
 
     def peer_was_lost(self, connection: Connection) -> None:

@@ -13,18 +13,6 @@ import numpy as np
 
 RUN_STEP, RUN_GRAPH, RECV_TENSOR, CLEANUP, START_ABORT, OK, ERR, HELLO, CHUNK = range(1, 10)
 
-KIND_NAMES = {
-    RUN_STEP: "RunStep",
-    RUN_GRAPH: "RunGraph",
-    RECV_TENSOR: "RecvTensor",
-    CLEANUP: "CleanupGraph",
-    START_ABORT: "StartAbort",
-    OK: "Ok",
-    ERR: "Err",
-    HELLO: "Hello",
-    CHUNK: "Chunk",
-}
-
 LARGE_BYTES = 256 * 1024  #: payloads above this are chunked
 CHUNK_BYTES = 1024 * 1024
 MESSAGE_BYTES = 1024 * 1024  #: a message takes no further frame once it is this long
@@ -58,13 +46,14 @@ def _split(message: bytes) -> Iterator[tuple[int, int, int, memoryview]]:
             raise FrameError(f"{end - at} bytes after the last frame; a frame header has 16")
         length, kind, chunked, _, call_id = _HEADER.unpack_from(message, at)
         at += 16
-        if kind not in KIND_NAMES or at + length > end:
+        padded = length + (-length & 7)
+        if not RUN_STEP <= kind <= CHUNK or at + padded > end:
             raise FrameError(
                 f"a frame of kind {kind} and {length} bytes where {end - at} bytes follow; "
                 "both tasks must run the same version"
             )
         yield kind, chunked, call_id, view[at : at + length]
-        at += length + (-length & 7)
+        at += padded
 
 
 def chunk_frames(kind: int, call_id: int, payload: Parts) -> Iterator[Parts]:

@@ -8,6 +8,7 @@ that small ones get in between.
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from tracer.rpc.frames import ERR, MESSAGE_BYTES, Buffer, Parts, chunk_frames, small_frame
 from tracer.rpc.loop import RpcLoop
@@ -23,7 +24,9 @@ Sent = Callable[[], None]
 class Outgoing:
     """A large frame on its way out. `on_sent` is called once, however it ends."""
 
-    def __init__(self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None) -> None:
+    def __init__(
+        self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None = None
+    ) -> None:
         self._call_id = call_id
         self._chunks = chunk_frames(kind, call_id, payload)
         self._error: StepError | None = None
@@ -70,6 +73,8 @@ class Pipe:
 
     def send_large(self, transfer: Outgoing) -> None:
         self._transfers.append(transfer)
+        if self._is_closed:  # looked at after the append, as `close` empties after it said so
+            self._drop()
         turn.at_end(self._flush_bound)
 
     def let_ride(self, frame: Parts) -> None:
@@ -141,7 +146,11 @@ class Pipe:
     def close(self) -> None:
         """On the loop."""
         self._is_closed = True
-        self._frames.clear()
-        while self._transfers:
-            self._transfers.popleft().close()
+        self._drop()
         self._rouse()
+
+    def _drop(self) -> None:
+        self._frames.clear()
+        with suppress(IndexError):  # another thread may empty it as well
+            while True:
+                self._transfers.popleft().close()

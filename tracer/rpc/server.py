@@ -100,6 +100,10 @@ class TaskServer:
         self._streams.add(task)
         try:
             await self._serve_stream(context)
+        except asyncio.CancelledError:
+            if not context.cancelled():  # it was not the peer who ended it
+                await context.abort(grpc.StatusCode.UNAVAILABLE, f"{self._transport.task} stopped")
+            raise
         except FrameError as error:
             _log.warning("%s: a stream was refused: %s", self._transport.task, error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))

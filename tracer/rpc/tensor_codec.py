@@ -15,6 +15,9 @@ from tracer.runtime.interfaces import StepError
 
 TENSOR_LIMIT_BYTES = 1 << 31
 
+#: what reading foreign bytes as a message or tensor may raise
+UNREADABLE = (ValueError, IndexError, struct.error)
+
 _CODES = {
     torch.float32: 1,
     torch.float64: 2,
@@ -91,7 +94,7 @@ def encode_tensors(tensors: Iterable[torch.Tensor]) -> Parts:
 
 
 def decode_tensor(payload: memoryview, at: int = 0) -> tuple[torch.Tensor, int]:
-    """The tensor at an offset and where the next one begins; raises ValueError on foreign bytes."""
+    """The tensor at an offset and where the next one begins; raises UNREADABLE."""
     code, rank = payload[at], payload[at + 1]
     dtype = _DTYPES.get(code)
     if dtype is None or rank > 64:

@@ -1,6 +1,5 @@
 """A worker in another process, as masters and other workers see it."""
 
-import struct
 import threading
 from collections.abc import Mapping
 
@@ -30,6 +29,7 @@ from tracer.rpc.messages import (
     encode_step_notice,
 )
 from tracer.rpc.spans import WORKER_SERVICE, call_site, frame_sites
+from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
     Received,
@@ -41,8 +41,6 @@ from tracer.runtime.interfaces import (
     WorkerInterface,
     WorkerStatus,
 )
-
-_UNREADABLE = (ValueError, IndexError, struct.error)
 
 
 class RemoteWorker(WorkerInterface):
@@ -123,7 +121,7 @@ class RemoteWorker(WorkerInterface):
             if error is None:
                 try:
                     result = decode_run_graph_result(payload)
-                except _UNREADABLE as fault:
+                except UNREADABLE as fault:
                     error = self._unreadable("RunGraph", fault)
             if error is not None:
                 result = RunGraphResult(error=error)
@@ -149,7 +147,7 @@ class RemoteWorker(WorkerInterface):
             if error is None:
                 try:
                     received = decode_received(payload)
-                except _UNREADABLE as fault:
+                except UNREADABLE as fault:
                     error = self._unreadable("RecvTensor", fault)
             if error is not None:
                 received = Received(error=error)

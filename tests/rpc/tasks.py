@@ -1,0 +1,102 @@
+"""Served tasks on loopback, with workers that need no graphs."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.rpc.fake_worker import FakeMaster, FakeWorker
+from tracer.model.cluster import TaskName
+from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.rpc.channels import NOT_SAMPLED
+from tracer.rpc.server import TaskServer, serve
+from tracer.rpc.transport import Transport
+from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.interfaces import Received, StepError
+
+WAIT_S = 10.0
+
+
+@dataclass
+class Task:
+    name: TaskName
+    transport: Transport
+    worker: FakeWorker
+    master: FakeMaster
+    server: TaskServer
+
+    def stub_of(self, other: "Task") -> RemoteWorker:
+        return RemoteWorker(self.transport, other.name, other.server.address)
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.transport.close()
+
+
+def start_task(
+    name: str, *, secret: str = "", address: str = "127.0.0.1:0", recorder: Recorder = NO_RECORDER
+) -> Task:
+    task = TaskName.parse(name)
+    transport = Transport(name, secret=secret, recorder=recorder)
+    worker, master = FakeWorker(task), FakeMaster()
+    return Task(task, transport, worker, master, serve(transport, worker, master, address))
+
+
+@contextmanager
+def tasks(*names: str, secret: str = "") -> Iterator[list[Task]]:
+    started = [start_task(name, secret=secret) for name in names]
+    try:
+        yield started
+    finally:
+        for task in started:
+            task.stop()
+
+
+class Arrivals:
+    """A `done` callback whose values a test can wait for."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.threads: set[str] = set()
+        self._more = threading.Condition()
+
+    def __call__(self, item: Any) -> None:
+        with self._more:
+            self.items.append(item)
+            self.threads.add(threading.current_thread().name)
+            self._more.notify_all()
+
+    def wait(self, count: int = 1) -> list[Any]:
+        with self._more:
+            assert self._more.wait_for(lambda: len(self.items) >= count, WAIT_S), (
+                f"{len(self.items)} of {count} came in {WAIT_S} s"
+            )
+            return self.items
+
+    def error(self) -> StepError:
+        error = self.wait()[0].error
+        assert isinstance(error, StepError)
+        return error
+
+
+def pull(stub: RemoteWorker, key: str, step_id: int = 1) -> Arrivals:
+    arrivals = Arrivals()
+    stub.recv_tensor(step_id, key, 0, NOT_SAMPLED, arrivals)
+    return arrivals
+
+
+def eventually(true: Callable[[], bool], what: str) -> None:
+    """Waits, within bounds, for something that no callback announces."""
+    tick = threading.Event()
+    for _ in range(int(WAIT_S / 0.01)):
+        if true():
+            return
+        tick.wait(0.01)
+    raise AssertionError(f"not within {WAIT_S} s: {what}")
+
+
+def received(arrivals: Arrivals) -> Received:
+    item = arrivals.wait()[0]
+    assert isinstance(item, Received)
+    return item

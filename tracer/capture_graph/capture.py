@@ -221,7 +221,7 @@ class _Builder:
         self._updates.append(made)
 
     def _unordered_reads(self, names: tuple[str, ...], values: list[Input]) -> tuple[str, ...]:
-        """Reads that the new value does not come from; they too must be over before it is assigned."""
+        """Reads that the new value does not come from: they must be over before it is assigned."""
         by_name = {node.name: node for node in (*self._nodes, *self._reads.values())}
         seen: set[str] = set()
         open_names = [value.node for value in values]

@@ -25,7 +25,7 @@ _KEY = "vizdist_origin"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`phase`: forward, backward, update. `scope`: the layer's path (`encoder/fc1`), "" at the top."""
+    """`phase`: forward, backward or update. `scope`: the layer's path, such as `encoder/fc1`."""
 
     phase: str
     scope: str = ""

@@ -42,8 +42,7 @@ def _make_module(seed: int) -> nn.Module:
 @cache
 def _digits() -> tuple[Batch, Batch]:
     """(training, held out): pixels from 0 to 1, labels; the split is the same in every run."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415 (a second to import; most commands
-    need none)
+    from sklearn.datasets import load_digits  # noqa: PLC0415 (takes a second)
 
     pixels, labels = load_digits(return_X_y=True)
     x = torch.from_numpy(pixels / 16).float()
@@ -54,7 +53,7 @@ def _digits() -> tuple[Batch, Batch]:
 
 
 def _batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
-    """Every `workers`-th image from `worker` on, shuffled each epoch; a short last batch is left."""
+    """Every `workers`-th image from `worker` on, shuffled each epoch, in whole batches."""
     (x, y), _ = _digits()
     x, y = x[worker::workers], y[worker::workers]
     if len(y) < BATCH:

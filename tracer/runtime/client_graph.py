@@ -61,7 +61,11 @@ def with_specs(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class GraphMaker:
-    """Makes client graphs of one session. Its spans lie in the session's trace, not in a step's."""
+    """Makes client graphs of one session.
+
+    Its spans lie in the run's trace, not in a step's: that a step is not sampled must not hide the
+    graphs of those that are.
+    """
 
     session: str
     graph: Graph

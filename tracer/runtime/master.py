@@ -55,6 +55,10 @@ class Master:
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
 
+    def join(self, cluster: ClusterSpec) -> None:
+        """Learns the cluster's tasks and addresses; sessions made from here on span it."""
+        self._cluster = cluster
+
     def create_session(self, graph: Graph, context: SpanContext) -> str:
         """Finds all tasks, waiting no longer than the connect timeout.
 
@@ -118,7 +122,7 @@ class Master:
             workers,
             env.recorder,
             env.lookup,
-            context,
+            context.under(0),
             self._passes,
         )
         return MasterSession(maker, self._watchdog, self._step_timeout_s)

@@ -15,7 +15,7 @@ from tracer.runtime.interfaces import (
     StepError,
     WorkerStatus,
 )
-from tracer.runtime.remote_rendezvous import RecentRequestIds, RendezvousTable
+from tracer.runtime.remote_rendezvous import Leftover, RecentRequestIds, RendezvousTable
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
 from tracer.runtime.worker_session import WorkerSession
@@ -131,6 +131,14 @@ class Worker:
 
     def cleanup_graph(self, step_id: int) -> None:
         self.rendezvous.cleanup(step_id)
+
+    @property
+    def num_sessions(self) -> int:
+        return len(self._sessions)
+
+    def leftovers(self) -> list[Leftover]:
+        """Keys that found no partner in steps that ended well, the last thousand."""
+        return list(self.rendezvous.leftovers)
 
     def close(self) -> None:
         """Ends what the task still runs and waits for; its variables go with it."""

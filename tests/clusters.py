@@ -1,0 +1,215 @@
+"""Real clusters for tests, near (one process, plain calls) or over gRPC on loopback.
+
+A test asks the `start_cluster` fixture for a cluster and runs the same body over both. When the cluster goes,
+everything that must hold after any run is checked: no step, key or stub is left, no thread lives on, and
+the recorded spans obey the schema.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import pytest
+
+from tests.fakes import Recording, SpanData, check, recorded
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.step import trace_of_step
+from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.rpc.master_stub import RemoteMaster
+from tracer.rpc.server import TaskServer, serve
+from tracer.rpc.transport import Transport
+from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.devices import make_devices
+from tracer.runtime.interfaces import MasterInterface, WorkerInterface
+from tracer.runtime.master import Master
+from tracer.runtime.near_cluster import NearCluster
+from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.runtime.worker import Worker
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
+
+KINDS = ("near", "grpc")
+RUN_ID = "test"
+WORKER_0 = TaskName("worker", 0)
+RUNTIME_THREADS = ("get_status", "step watchdog", "make graph", "ps:", "worker:")
+_QUIET_S = 5.0  #: what rides with a next message (cleanup) has come by then
+
+
+class Tasks(Protocol):
+    """The tasks of a running cluster, whatever joins them."""
+
+    workers: dict[TaskName, Worker]
+    masters: dict[TaskName, Master]
+
+    def close(self) -> None: ...
+
+
+class GrpcTasks:
+    """Each task with a gRPC server of its own on loopback, all in this process."""
+
+    def __init__(
+        self, cluster: ClusterSpec, *, recorder_of: Callable[[TaskName], Recorder], **options: Any
+    ) -> None:
+        step_timeout_s = options.pop("step_timeout_s", 60.0)
+        devices = options.pop("devices", {})
+        clock = options.pop("clock", None)
+        if clock is not None:
+            options["clock"] = clock
+        self.workers: dict[TaskName, Worker] = {}
+        self.masters: dict[TaskName, Master] = {}
+        self._transports: dict[TaskName, Transport] = {}
+        self._servers: dict[TaskName, TaskServer] = {}
+        for task in cluster.tasks():
+            recorder = recorder_of(task)
+            env = WorkerEnv(
+                task, make_devices(task, devices.get(task, ("cpu:0",))), recorder, **options
+            )
+            transport = Transport(str(task), recorder=recorder)
+            worker = Worker(env, WorkerCache(self._stubs(transport)))
+            master = Master(worker, ClusterSpec({}), step_timeout_s=step_timeout_s)
+            self.workers[task], self.masters[task] = worker, master
+            self._transports[task] = transport
+            self._servers[task] = serve(transport, worker, master, "127.0.0.1:0")
+            cluster = cluster.with_address(task, self._servers[task].address)
+        for master in self.masters.values():
+            master.join(cluster)
+
+    @staticmethod
+    def _stubs(transport: Transport) -> Callable[[TaskName, str], WorkerInterface]:
+        return lambda task, address: RemoteWorker(transport, task, address)
+
+    def dial(self, task: TaskName, recorder: Recorder) -> RemoteMaster:
+        return RemoteMaster(self._servers[task].address, recorder=recorder)
+
+    def close(self) -> None:
+        for master in self.masters.values():
+            master.close()
+        for task, server in self._servers.items():
+            server.stop()
+            self.workers[task].close()
+            self._transports[task].close()
+
+
+class TestCluster:
+    """A cluster and its clients."""
+
+    __test__ = False
+
+    def __init__(self, tasks: Tasks, recording: Recording | None) -> None:
+        self.tasks = tasks
+        self.workers = tasks.workers
+        self.recording = recording
+        self._clients: list[Callable[[], None]] = []
+
+    @property
+    def tracing(self) -> Tracing:
+        """What a client in a process of its own records with."""
+        if self.recording is None:
+            return NO_TRACING
+        run = trace_of_step(RUN_ID, "run", 0)
+        return Tracing(self.recording.recorder, run, lambda n: trace_of_step(RUN_ID, "run", n))
+
+    def session(self, graph: Graph, at: TaskName = WORKER_0) -> Session:
+        """A client that dials `at`; it ends with the cluster."""
+        master: MasterInterface = self.tasks.masters[at]
+        if isinstance(self.tasks, GrpcTasks):
+            remote = self.tasks.dial(at, self.tracing.recorder)
+            self._clients.append(remote.close)
+            master = remote
+        session = Session(master, graph, self.tracing)
+        self._clients.append(session.close)
+        return session
+
+    def spans(self, kind: str) -> list[SpanData]:
+        assert self.recording is not None, "this cluster records nothing"
+        return self.recording.of(kind)
+
+    def leave(self) -> None:
+        """All clients say good bye."""
+        while self._clients:
+            self._clients.pop()()
+
+
+@contextmanager
+def running_cluster(
+    kind: str, spec: ClusterSpec, *, trace: bool = True, **options: Any
+) -> Iterator[TestCluster]:
+    """A cluster of this kind, checked when it goes. Options are NearCluster's."""
+    before = set(threading.enumerate())
+    with ExitStack() as stack:
+        recording = None
+        if trace:
+            recording = stack.enter_context(recorded("client", options.get("clock")))
+        recorder_of = recording_of(recording)
+        make = NearCluster if kind == "near" else GrpcTasks
+        tasks: Tasks = make(spec, recorder_of=recorder_of, **options)
+        cluster = TestCluster(tasks, recording)
+        try:
+            yield cluster
+            cluster.leave()
+            faults = left_behind(tasks)
+        finally:
+            tasks.close()
+        faults += [f"thread {t.name} lives on" for t in _living(before)]
+        faults += check(recording.spans(at_end=True)) if recording else []
+        assert not faults, "\n".join(faults)
+
+
+def recording_of(recording: Recording | None) -> Callable[[TaskName], Recorder]:
+    return lambda task: recording.add(str(task)) if recording else NO_RECORDER
+
+
+def left_behind(tasks: Tasks) -> list[str]:
+    """What a cluster whose clients have gone should not hold any more."""
+    workers = tasks.workers.values()
+    _eventually(lambda: not any(worker.rendezvous.running() for worker in workers))
+    faults = [
+        f"{worker.task}: step {step_id:x} was not cleaned up"
+        for worker in workers
+        for step_id in worker.rendezvous.running()
+    ]
+    faults += [f"{w.task}: key without {o.side}: {o.key}" for w in workers for o in w.leftovers()]
+    faults += [f"{w.task}: {w.num_sessions} sessions are left" for w in workers if w.num_sessions]
+    return faults + [
+        f"{worker.task}: {worker.cache.num_in_use} stubs were not given back"
+        for worker in workers
+        if worker.cache.num_in_use
+    ]
+
+
+def _living(before: set[threading.Thread]) -> set[threading.Thread]:
+    """Threads of the runtime that did not end; the RPC room keeps its loop for the whole process."""
+
+    def new() -> set[threading.Thread]:
+        return {
+            thread
+            for thread in set(threading.enumerate()) - before
+            if thread.name.startswith(RUNTIME_THREADS)
+        }
+
+    _eventually(lambda: not new())
+    return new()
+
+
+def _eventually(holds: Callable[[], bool]) -> None:
+    """Waits, within bounds, for what no callback announces."""
+    until = time.monotonic() + _QUIET_S
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.005)
+
+
+@pytest.fixture(params=KINDS)
+def cluster_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def start_cluster(cluster_kind: str) -> Iterator[Callable[..., TestCluster]]:
+    """`start_cluster(spec, …)` gives a cluster that is checked and ended after the test."""
+    with ExitStack() as stack:
+        yield lambda spec, **options: stack.enter_context(
+            running_cluster(cluster_kind, spec, **options)
+        )

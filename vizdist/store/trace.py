@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
 from tracer.model.trace_folder import Flag, Manifest
-from vizdist.store.details import SpanDetail, detail_of
+from vizdist.store.details import SpanDetail, detail_of, raw_spans
 from vizdist.store.graphs import GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
+from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.segments import Array, RowKey, Segment
 from vizdist.store.sources import OpenOptions, load_source
@@ -60,6 +61,12 @@ class Link(NamedTuple):
     source: int
     target: int
     relation: str
+
+
+class Relations(NamedTuple):
+    source: Array
+    target: Array
+    is_rpc: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,19 @@ class Trace:
             raise TraceError(f"step {number} is not in this trace; it holds steps 1 to {last}")
         return found[0]
 
+    @cached_property
+    def _by_trace(self) -> tuple[Array, Array]:
+        order = np.argsort(self.all.trace_lo, kind="stable")
+        return self.all.trace_lo[order], order
+
+    def step_places(self, step: StepInfo) -> Array:
+        """Where the spans of one client request lie in the table."""
+        sorted_ids, order = self._by_trace
+        wanted = np.uint64(step.trace_lo)
+        low, high = (np.searchsorted(sorted_ids, wanted, side) for side in ("left", "right"))
+        places: Array = order[low:high]
+        return places
+
     # spans
 
     def mask(
@@ -224,11 +244,16 @@ class Trace:
         """A span with its attributes, read from its file now."""
         return detail_of(self.all, self.place(span_id), self._details_folder)
 
+    def attributes(self, places: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Attributes of spans by place, read from their files now; those that are still there."""
+        found = raw_spans(self.all, places, self._details_folder)
+        return {place: attributes_of(raw.get("attributes")) for place, raw in found if raw}
+
     # relations
 
     @cached_property
-    def _relations(self) -> tuple[Array, Array, Array]:
-        """(source, target, is rpc): places of every recorded send → recv and client → server."""
+    def relations(self) -> Relations:
+        """Every recorded send → recv and client → server, by places in the table."""
         spans = self.all
         recv = np.flatnonzero(spans.link)
         send = self.places(spans.link[recv])
@@ -239,11 +264,27 @@ class Trace:
         source = np.concatenate((send[data], client[rpc]))
         target = np.concatenate((recv[data], server[rpc]))
         is_rpc = np.repeat([False, True], [int(data.sum()), int(rpc.sum())])
-        return source, target, is_rpc
+        return Relations(source, target, is_rpc)
+
+    @cached_property
+    def _servers(self) -> tuple[Array, Array]:
+        """Ids of RPC client spans in order, and the places of those that serve them."""
+        source, target, is_rpc = self.relations
+        asked = self.all.span[source[is_rpc]]
+        order = np.argsort(asked, kind="stable")
+        return asked[order], target[is_rpc][order]
+
+    def served_by(self, clients: Array) -> Array:
+        """Places of the server spans of some RPC client spans (by id); -1 where none is known."""
+        asked, servers = self._servers
+        if not len(asked):
+            return np.full(len(clients), -1)
+        at = np.minimum(np.searchsorted(asked, clients), len(asked) - 1)
+        return np.where(asked[at] == clients, servers[at], -1)
 
     def links(self, ids: Iterable[int]) -> list[Link]:
         """The relations that begin or end at these spans, by span id."""
-        source, target, is_rpc = self._relations
+        source, target, is_rpc = self.relations
         wanted = self.places(np.fromiter(ids, np.uint64))
         at = np.flatnonzero(np.isin(source, wanted) | np.isin(target, wanted))
         ends = self.all.span
@@ -254,7 +295,7 @@ class Trace:
 
     def arrows(self, start: int, end: int, limit: int = 2000) -> Arrows:
         """Relations that touch the window, the longest waits first when there are too many."""
-        source, target, is_rpc = self._relations
+        source, target, is_rpc = self.relations
         spans = self.all
         seen = np.flatnonzero((spans.start[source] < end) & (spans.end[target] > start))
         total = len(seen)
@@ -275,7 +316,7 @@ class Trace:
         if step is None:
             return self.graphs[0] if self.graphs else None
         found = self.step(step) if isinstance(step, int) else step
-        places = np.flatnonzero(self.mask(step=found))
+        places = self.step_places(found)
         return graph_of_step(self.graphs, self.all, places, self._details_folder)
 
     # level of detail

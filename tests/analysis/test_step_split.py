@@ -1,0 +1,75 @@
+"""Every instant of a step belongs to one class, and the parts sum to the step."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from tests.store.sample_trace import training_step, write_trace
+from vizdist.analysis.step_split import CLASSES, is_update, paint, split_of_client, split_step
+from vizdist.store.trace import Trace, open_trace
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    return open_trace(write_trace(tmp_path / "x.trace", training_step(1)))
+
+
+def test_the_worker_of_a_known_step_is_split_as_drawn(trace: Trace) -> None:
+    split = split_of_client(trace, trace.step(1))
+    assert split.task == "worker:0"
+    assert split.parts == {
+        "compute": 200,
+        "update": 0,
+        "transfer": 100,
+        "rpc": 40,
+        "wait": 100,
+        "queueing": 100,
+        "other": 460,
+    }
+
+
+def test_the_ps_is_split_too(trace: Trace) -> None:
+    [_, ps] = split_step(trace, trace.step(1))
+    assert (ps.task, ps.total) == ("ps:0", 1000)
+    assert {name: ns for name, ns in ps.parts.items() if ns} == {
+        "compute": 50,
+        "update": 100,
+        "rpc": 60,
+        "queueing": 10,
+        "other": 780,
+    }
+
+
+INTERVALS = some.lists(some.tuples(some.integers(-50, 150), some.integers(0, 60)), max_size=6)
+
+
+@given(some.lists(INTERVALS, min_size=1, max_size=4))
+def test_painting_is_what_looking_at_every_nanosecond_gives(
+    classes: list[list[tuple[int, int]]],
+) -> None:
+    arrays = [
+        (
+            np.array([begin for begin, _ in intervals], np.int64),
+            np.array([begin + length for begin, length in intervals], np.int64),
+        )
+        for intervals in classes
+    ]
+    counts = [0] * (len(classes) + 1)
+    for instant in range(100):
+        holders = [
+            number
+            for number, intervals in enumerate(classes)
+            if any(begin <= instant < begin + length for begin, length in intervals)
+        ]
+        counts[min(holders, default=len(classes))] += 1
+    assert paint(arrays, 0, 100) == counts
+
+
+def test_writers_of_variables_are_known_by_their_op() -> None:
+    writers = ["AssignVariableOp", "ResourceApplyAdam", "ApplyGradientDescent", "Assign"]
+    assert all(map(is_update, writers))
+    assert not any(map(is_update, ["MatMul", "ReadVariableOp", "VarHandleOp", ""]))
+    assert CLASSES[-1] == "other"

@@ -1,0 +1,143 @@
+"""Where the time of a step went: per task, every instant in exactly one class.
+
+The first class that holds wins, in the order of CLASSES:
+
+compute   an op runs that writes no variable
+update    an op runs that writes a variable
+transfer  a value exists and is on its way: a recv after its wait, a served recv_tensor after its wait
+rpc       a request or an answer travels, or a request is served without a partition running for it
+wait      a recv waits for a value that does not exist yet
+queueing  an op has its inputs and does not run yet
+other     none of these: dispatch between ops, or nothing to do
+
+All arithmetic is on integers, so the parts add up to the step exactly.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import StepInfo, Trace
+
+CLASSES = ("compute", "update", "transfer", "rpc", "wait", "queueing", "other")
+
+_WRITES = re.compile(r"(Resource)?(Sparse)?(Apply|Assign|Scatter)")
+
+Interval = tuple[Array, Array]  #: starts and ends, ns
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSplit:
+    """One task's share of a step; `parts` are ns by class, in the order of CLASSES."""
+
+    task: str
+    step: StepInfo
+    parts: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+
+def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
+    """Every task that took part in the step, the client's first."""
+    places = trace.step_places(step)
+    rows = np.array([trace.tasks.index(row.task) for row in trace.rows])
+    owner = rows[trace.all.row[places]]
+    found = []
+    for number in np.unique(owner):
+        own = trace.all.take(places[owner == number])
+        intervals = _intervals(trace, own)
+        lengths = paint(intervals, step.start, step.end)
+        parts = dict(zip(CLASSES, lengths, strict=True))
+        found.append(TaskSplit(trace.tasks[number], step, parts))
+    return sorted(found, key=lambda split: split.task != step.task)
+
+
+def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
+    """The share of the task that runs the step."""
+    return split_step(trace, step)[0]
+
+
+def paint(classes: Sequence[Interval], start: int, end: int) -> list[int]:
+    """ns of [start, end) that each class holds and no earlier one; last the rest."""
+    clipped = [(np.clip(begins, start, end), np.clip(ends, start, end)) for begins, ends in classes]
+    edges = np.unique(np.concatenate([[start, end], *(part for pair in clipped for part in pair)]))
+    lengths = np.diff(edges)
+    free = np.ones(len(lengths), np.bool_)
+    found = []
+    for begins, ends in clipped:
+        change = np.zeros(len(edges), np.int64)
+        np.add.at(change, np.searchsorted(edges, begins), 1)
+        np.add.at(change, np.searchsorted(edges, ends), -1)
+        covered = (np.cumsum(change)[:-1] > 0) & free
+        free &= ~covered
+        found.append(int(lengths[covered].sum()))
+    return [*found, int(lengths[free].sum())]
+
+
+def is_update(op: str) -> bool:
+    """Whether ops of this type write a variable."""
+    return bool(_WRITES.match(op))
+
+
+def _intervals(trace: Trace, own: Spans) -> list[Interval]:
+    """The intervals of every class but `other`, of one task's spans."""
+    ops = own.take(own.is_kind("op.run"))
+    writes = np.array([is_update(word) for word in (*own.words["op"], "")], np.bool_)[
+        ops.codes("op")
+    ]
+    recvs = own.take(own.is_kind("rendezvous.recv"))
+    served = own.take(own.is_kind("rpc.server") & (own.wait > 0) | _is_tensor(own))
+    ready = ops.take(ops.ready > 0)
+    return [
+        (ops.start[~writes], ops.end[~writes]),
+        (ops.start[writes], ops.end[writes]),
+        _joined((recvs.start + recvs.wait, recvs.end), (served.start + served.wait, served.end)),
+        _rpc(trace, own),
+        (recvs.start, recvs.start + recvs.wait),
+        (ready.ready, ready.start),
+    ]
+
+
+def _is_tensor(spans: Spans) -> Array:
+    """Served calls that carry a tensor."""
+    mask: Array = spans.is_kind("rpc.server") & (spans.bytes > 0)
+    return mask
+
+
+def _joined(*intervals: Interval) -> Interval:
+    return (
+        np.concatenate([begins for begins, _ in intervals]),
+        np.concatenate([ends for _, ends in intervals]),
+    )
+
+
+def _rpc(trace: Trace, own: Spans) -> Interval:
+    """Requests and answers under way, calls nobody is known to serve, and serving without running."""
+    clients = own.take(own.is_kind("rpc.client"))
+    servers = trace.served_by(clients.span)
+    known = servers >= 0
+    begun, ended = trace.all.start[servers], trace.all.end[servers]
+    asked = (
+        clients.start,
+        np.where(known, np.clip(begun, clients.start, clients.end), clients.end),
+    )
+    answered = (np.clip(ended, clients.start, clients.end)[known], clients.end[known])
+    served = own.take(own.is_kind("rpc.server") & ~_is_tensor(own) & (own.wait == 0))
+    return _joined(asked, answered, _without_runs(own, served))
+
+
+def _without_runs(own: Spans, served: Spans) -> Interval:
+    """What of the served calls lies before the first and after the last partition run."""
+    runs = own.take(own.is_kind("partition.run"))
+    if not len(runs):
+        return served.start, served.end
+    first, last = runs.start.min(), runs.end.max()
+    before = (served.start, np.clip(first, served.start, served.end))
+    after = (np.clip(last, served.start, served.end), served.end)
+    return _joined(before, after)

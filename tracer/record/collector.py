@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -196,6 +197,8 @@ def main(arguments: list[str]) -> int:
     _introduce(told["trace"], told["run_id"])
     counts = collect(told["trace"], told["scratch"], orders)
     _take_leave(told["trace"], counts.error, is_orphan=orders.is_orphan)
+    if orders.is_orphan and not counts.error:
+        shutil.rmtree(told["scratch"], ignore_errors=True)  # nobody else is left to do it
     _tell_launcher(json.dumps(asdict(counts)))
     return 0
 

@@ -8,6 +8,7 @@ A row is packed into 32 bits: chain << 16 | depth or slot.
 
 import heapq
 import itertools
+from collections.abc import Sequence
 
 CHAIN_SHIFT = 16
 DEPTH_MASK = 0xFFFF
@@ -64,6 +65,35 @@ class Lane:
 
     def release_slot(self, row: int, end: int) -> None:
         self._slots.release(row & DEPTH_MASK, end)
+
+
+class Chain:
+    """One thread's nested spans in one lane: the row of the next one, -1 while none is open."""
+
+    __slots__ = ("lane", "row")
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.row = -1
+
+
+class Chains(dict[int, Chain]):
+    """A thread's chains by site; sites of one lane share one."""
+
+    def __init__(self, lane_of: Sequence[Lane]) -> None:
+        super().__init__()
+        self._lane_of = lane_of
+        self._by_lane: dict[Lane, Chain] = {}
+
+    def __missing__(self, site: int) -> Chain:
+        lane = self._lane_of[site]
+        chain = self[site] = self._by_lane.setdefault(lane, Chain(lane))
+        return chain
+
+    def abandon(self) -> None:
+        """Forgets all; rows still held stay so."""
+        self.clear()
+        self._by_lane.clear()
 
 
 def row_text(lane: str, row: int) -> tuple[str, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.lanes import Lane
-from tracer.record.ring import ENDED, HALF, Place
+from tracer.record.ring import ENDED
 from tracer.record.writer import Writer
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class OpenSpan:
         self._context = ctx
         self._lane: Lane = recorder.lane_of[site]
         self._row = row = self._lane.take_slot(start)
-        self._place: Place | None
-        self._place, self.span = recorder.writer().reserve(site, row, ctx, start, key)
+        self._place = [recorder.writer().reserve(site, row, ctx, start, key)]
+        self.span = self._place[0][-1]
 
     @property
     def context(self) -> SpanContext:
@@ -61,14 +61,14 @@ class OpenSpan:
         extra: int = 0,
         ready: int = 0,
     ) -> None:
-        """Ends the span, `end` or now. A second close does nothing: completion and abort may race."""
-        place, self._place = self._place, None
-        if place is None:
+        """Ends the span, `end` or now. Only the first close counts: completion and abort may race."""
+        try:
+            buffer, _, at, number, _ = self._place.pop()
+        except IndexError:
             return
         end = end or self._recorder.now()
-        buffer, offset, number = place
         ENDED.pack_into(
-            buffer, offset + HALF, self.start, end, ready, num_bytes, link, extra,
+            buffer, at, self.start, end, ready, num_bytes, link, extra,
             self._key, flags | self._flags, number,
         )  # fmt: skip
         self._lane.release_slot(self._row, end)

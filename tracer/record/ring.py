@@ -14,6 +14,7 @@ fields stands in for a barrier.
 import itertools
 import mmap
 import os
+import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,6 @@ BEGUN = struct.Struct(
 ENDED = struct.Struct("<qqqqQqIIQ")  #: start end ready bytes link extra | key flags | number
 WHOLE = struct.Struct("<IIIIQQQQqQqqqqQqIIQ")
 RECORD_BYTES = WHOLE.size
-HALF = BEGUN.size
 
 MAGIC = b"vzring01"
 NUMBER = struct.Struct("<Q")
@@ -34,7 +34,8 @@ FIRST_OFFSET = 8  #: of the number before the file's first record; written by th
 DRAINED_OFFSET = 16  #: of the file's last record number, once the collector took all; written by it
 CAPACITY = 8191  #: records a file holds; with its header a whole MiB
 
-Place = tuple[mmap.mmap, int, int]  #: buffer, offset, number of the record
+#: buffer, offsets of the record's halves, number of the record, span id
+Place = tuple[mmap.mmap, int, int, int, int]
 
 
 class _File:
@@ -60,9 +61,15 @@ class _File:
         drained: int = NUMBER.unpack_from(self.buffer, DRAINED_OFFSET)[0]
         return drained == self.first + self.capacity
 
-    def places(self) -> Iterator[Place]:
-        offsets = range(RECORD_BYTES, RECORD_BYTES * (self.capacity + 1), RECORD_BYTES)
-        return zip(itertools.repeat(self.buffer), offsets, itertools.count(self.first + 1))
+    def places(self, first_span: int) -> Iterator[Place]:
+        stop = RECORD_BYTES * (self.capacity + 1)
+        return zip(
+            itertools.repeat(self.buffer),
+            range(RECORD_BYTES, stop, RECORD_BYTES),
+            range(RECORD_BYTES + BEGUN.size, stop, RECORD_BYTES),
+            itertools.count(self.first + 1),
+            itertools.count(first_span + self.first + 1),
+        )
 
 
 class Ring:
@@ -71,6 +78,7 @@ class Ring:
         self._number = number
         self._capacity = capacity
         self._files: list[_File] = []
+        self._first_span = random.SystemRandom().randrange(1 << 62)
 
     def places(self) -> Iterator[Place]:
         """Where the next record goes, without end."""
@@ -80,7 +88,7 @@ class Ring:
         for turn in itertools.count():
             file = next((f for f in self._files if f.is_drained), None) or self._new_file()
             file.begin(turn * self._capacity)
-            yield file.places()
+            yield file.places(self._first_span)
 
     def _new_file(self) -> _File:
         path = self._folder / f"{self._number}-{len(self._files)}{HOT_SUFFIX}"

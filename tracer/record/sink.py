@@ -13,7 +13,6 @@ from tracer.record.drain import Batch, HomeReader, find_homes
 from tracer.record.manifest import update_manifest
 from tracer.record.otlp_writer import LINE_SPANS, MEMBER_BYTES, Encoded, Encoder, SpanFile
 
-
 PART_SPANS: Final = 1 << 15  #: spans encoded in one go
 
 

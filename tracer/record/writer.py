@@ -4,18 +4,17 @@ They are closures, not methods, because a record must cost less than a microseco
 read twice as fast as attributes of self.
 """
 
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from mmap import mmap
 from pathlib import Path
 from typing import Protocol
 
 from tracer.model.step import SpanContext
-from tracer.record.lanes import DEPTH_MASK, Lane
+from tracer.record.lanes import DEPTH_MASK, Chain, Chains, Lane
 from tracer.record.rare import RareRing
-from tracer.record.ring import BEGUN, ENDED, HALF, WHOLE, Place, Ring
+from tracer.record.ring import BEGUN, ENDED, WHOLE, Place, Ring
 
-Open = tuple[mmap, int, int, Lane, int]  #: buffer, offset, number of the record, lane, row
+Open = tuple[mmap, int, int, Chain]  #: buffer, offset of the second half, record number, chain
 
 
 class Begin(Protocol):
@@ -54,55 +53,49 @@ class Record(Protocol):
 
 
 class Reserve(Protocol):
-    def __call__(
-        self, site: int, row: int, ctx: SpanContext, start: int, key: int
-    ) -> tuple[Place, int]: ...
+    def __call__(self, site: int, row: int, ctx: SpanContext, start: int, key: int) -> Place: ...
 
 
 class Writer:
     """One thread's way to record. Times are ns since the epoch; ids are 64-bit, never 0."""
 
     __slots__ = (
+        "_chains",
         "_stack",
         "_take",
         "annotate",
         "begin",
         "end",
-        "first_span",
         "record",
         "reserve",
         "ring",
     )
 
-    def __init__(self, folder: Path, number: int, capacity: int, lane_of: list[Lane]) -> None:
+    def __init__(self, folder: Path, number: int, capacity: int, lane_of: Sequence[Lane]) -> None:
         self.ring = Ring(folder, number, capacity)
-        self.first_span = random.SystemRandom().randrange(1 << 62)
         self._take = self.ring.places().__next__
         self._stack: list[Open] = []
-        self.begin: Begin = self._make_begin(lane_of)
+        self._chains = Chains(lane_of)
+        self.begin: Begin = self._make_begin()
         self.end: End = self._make_end()
-        self.record: Record = self._make_record(lane_of)
+        self.record: Record = self._make_record()
         self.reserve: Reserve = self._make_reserve()
         self.annotate: Callable[[bytes], None] = RareRing(folder, number).append
 
-    def _make_begin(self, lane_of: list[Lane]) -> Begin:
-        take, stack, base, pack = self._take, self._stack, self.first_span, BEGUN.pack_into
-        push = stack.append
+    def _make_begin(self) -> Begin:
+        take, chains, pack, push = self._take, self._chains, BEGUN.pack_into, self._stack.append
 
         def begin(site: int, ctx: SpanContext, start: int) -> int:
             """Opens a span on this thread, child of `ctx.span`; returns its id."""
-            lane = lane_of[site]
-            if stack and stack[-1][3] is lane:
-                row = stack[-1][4] + 1
-            else:
-                row = _row_below(stack, lane)
-                if row < 0:
-                    row = lane.take_chain(start)
-            buffer, offset, number = take()
-            span = base + number
+            chain = chains[site]
+            row = chain.row
+            if row < 0:
+                row = chain.lane.take_chain(start)
+            chain.row = row + 1
+            buffer, at, at_end, number, span = take()
             hi, lo, parent, step, _ = ctx
-            pack(buffer, offset, site, row, step, 0, hi, lo, span, parent, start, number)
-            push((buffer, offset, number, lane, row))
+            pack(buffer, at, site, row, step, 0, hi, lo, span, parent, start, number)
+            push((buffer, at_end, number, chain))
             return span
 
         return begin
@@ -121,16 +114,17 @@ class Writer:
             extra: int = 0,
         ) -> None:
             """Closes the span this thread opened last."""
-            buffer, offset, number, lane, row = pop()
-            at = offset + HALF
+            buffer, at, number, chain = pop()
             pack(buffer, at, start, end, ready, num_bytes, link, extra, key, flags, number)
+            chain.row = row = chain.row - 1
             if not row & DEPTH_MASK:
-                lane.release_chain(row, end)
+                chain.row = -1
+                chain.lane.release_chain(row, end)
 
         return end
 
-    def _make_record(self, lane_of: list[Lane]) -> Record:
-        take, stack, base, pack = self._take, self._stack, self.first_span, WHOLE.pack_into
+    def _make_record(self) -> Record:
+        take, chains, pack = self._take, self._chains, WHOLE.pack_into
 
         def record(
             site: int,
@@ -146,19 +140,16 @@ class Writer:
             span: int = 0,
         ) -> int:
             """A span that is already over; returns its id (`span` if given)."""
-            lane = lane_of[site]
-            if stack and stack[-1][3] is lane:
-                row = stack[-1][4] + 1
-            else:
-                row = _row_below(stack, lane)
-                if row < 0:
-                    row = lane.take_slot(start)
-                    lane.release_slot(row, end)
-            buffer, offset, number = take()
-            span = span or base + number
+            chain = chains[site]
+            row = chain.row
+            if row < 0:
+                row = chain.lane.take_slot(start)
+                chain.lane.release_slot(row, end)
+            buffer, at, _, number, new_span = take()
+            span = span or new_span
             hi, lo, parent, step, _ = ctx
             pack(
-                buffer, offset, site, row, step, key, hi, lo, span, parent, start, number,
+                buffer, at, site, row, step, key, hi, lo, span, parent, start, number,
                 start, end, ready, num_bytes, link, extra, key, flags, number,
             )  # fmt: skip
             return span
@@ -166,32 +157,22 @@ class Writer:
         return record
 
     def _make_reserve(self) -> Reserve:
-        take, base, pack = self._take, self.first_span, BEGUN.pack_into
+        take, pack = self._take, BEGUN.pack_into
 
-        def reserve(
-            site: int, row: int, ctx: SpanContext, start: int, key: int
-        ) -> tuple[Place, int]:
-            """A begun record that any thread may end, and its span id."""
-            place = buffer, offset, number = take()
+        def reserve(site: int, row: int, ctx: SpanContext, start: int, key: int) -> Place:
+            """A begun record that any thread may end."""
+            place = buffer, at, _, number, span = take()
             hi, lo, parent, step, _ = ctx
-            span = base + number
-            pack(buffer, offset, site, row, step, key, hi, lo, span, parent, start, number)
-            return place, span
+            pack(buffer, at, site, row, step, key, hi, lo, span, parent, start, number)
+            return place
 
         return reserve
 
     def abandon(self) -> None:
         """The thread is gone; what it left open stays so, and the next thread starts afresh."""
         self._stack.clear()
+        self._chains.abandon()
 
     def num_recorded(self) -> int:
         """Spans begun so far. The writer must not be used after."""
-        return self._take()[2] - 1
-
-
-def _row_below(stack: list[Open], lane: Lane) -> int:
-    """The row under this thread's innermost open span in the lane; -1: it has none."""
-    for _, _, _, other, row in reversed(stack):
-        if other is lane:
-            return row + 1
-    return -1
+        return self._take()[3] - 1

@@ -1,0 +1,64 @@
+"""Which spans a selection means: what every view lights when one thing is chosen in any of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vizdist.analysis.selection import Selection
+from vizdist.store.problems import TraceError
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import Trace
+
+MOST = 256  #: more spans than these say nothing when lit at once
+
+_NONE = np.empty(0, np.int64)
+
+
+class Lit(NamedTuple):
+    """Places in the trace's table: the selected spans by start, and the other ends of their links."""
+
+    selected: Array
+    linked: Array
+
+
+def lit_by(trace: Trace, selection: Selection | None, step: int | None) -> Lit:
+    """The spans of a selection in a step; those of the whole run where the step has none."""
+    selected = _selected(trace, selection, step) if selection else _NONE
+    ids = trace.all.span[selected]
+    ends = {end for link in trace.links(ids.tolist()) for end in (link.source, link.target)}
+    linked = trace.places(np.array(sorted(ends - set(ids.tolist())), np.uint64))
+    return Lit(selected, linked[linked >= 0][:MOST])
+
+
+def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
+    kind, name = selection["type"], selection["id"]
+    if kind in ("span", "rpc"):
+        try:
+            return np.array([trace.place(name)])
+        except TraceError:
+            return _NONE
+    if kind == "key":
+        mask = _has_word(trace.all, "key", {name})
+    elif kind in ("node", "edge"):
+        mask = _has_name(trace.all, name.split("→") if kind == "edge" else [name])
+    else:
+        return _NONE
+    inside = mask & (trace.all.step == step) if step is not None else mask
+    places = np.flatnonzero(inside if inside.any() else mask)
+    return places[np.argsort(trace.all.start[places], kind="stable")][:MOST]
+
+
+def _has_word(spans: Spans, column: str, words: set[str]) -> Array:
+    codes = [code for code, word in enumerate(spans.words[column]) if word in words]
+    return np.isin(spans.codes(column), codes)
+
+
+def _has_name(spans: Spans, names: list[str]) -> Array:
+    """Spans of these nodes; where a name is no node's, of all nodes in that scope."""
+    known = set(spans.words["name"])
+    wanted = set(names) & known
+    if not wanted:
+        scopes = tuple(f"{name}/" for name in names if name)
+        wanted = {word for word in known if scopes and word.startswith(scopes)}
+    return _has_word(spans, "name", wanted)

@@ -1,0 +1,166 @@
+"""What the timeline canvas draws: hues and marks of spans, rows, steps, and the whole run as a strip.
+
+The canvas gets numbers; what they mean is decided here, once.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from vizdist.analysis.step_split import is_update
+from vizdist.analysis.waiting import idle_wait, task_numbers
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import RowInfo, Trace
+
+#: What a span is to the eye. `frame` spans hold others and are drawn as plain rails.
+HUES = ("idle", "compute", "update", "send", "recv", "collective", "frame")
+IDLE, COMPUTE, UPDATE, SEND, RECV, COLLECTIVE, FRAME = range(len(HUES))
+
+_HUE_OF_KIND = {
+    "op.run": COMPUTE,
+    "rendezvous.send": SEND,
+    "rendezvous.recv": RECV,
+    "session.run": FRAME,
+    "partition.run": FRAME,
+    "run": FRAME,
+    # categories of torch's profiler, as its Chrome traces call them
+    "kernel": COMPUTE,
+    "cpu_op": COMPUTE,
+    "gpu_memcpy": RECV,
+}
+BUSY = (COMPUTE, UPDATE, COLLECTIVE)  #: what the strip counts as a task being at work
+
+STRIP_BUCKETS = 1200  #: of the whole run: about one a pixel
+
+
+def hues_of(spans: Spans) -> Array:
+    """The place in HUES of every span."""
+    by_kind = np.array([_hue_of_kind(kind) for kind in (*spans.words["kind"], "")], np.uint8)
+    hues = by_kind[spans.codes("kind")]
+    writes = np.array([is_update(op) for op in (*spans.words["op"], "")], np.bool_)
+    hues[(hues == COMPUTE) & writes[spans.codes("op")]] = UPDATE
+    return hues
+
+
+def _hue_of_kind(kind: str) -> int:
+    if kind.startswith("collective."):
+        return COLLECTIVE
+    return _HUE_OF_KIND.get(kind, IDLE)
+
+
+def marks_of(trace: Trace, spans: Spans) -> dict[str, Array]:
+    """What a bar carries beside its extent; ns, bytes, and the place in HUES.
+
+    queue: ready before start; wait: before the value existed; stood: the end of that wait, in which the
+    task had nothing else to run.
+    """
+    queue = np.where(spans.ready > 0, spans.start - spans.ready, 0)
+    return {
+        "queue": np.maximum(queue, 0).astype(np.float32),
+        "wait": np.clip(spans.wait, 0, spans.duration).astype(np.float32),
+        "stood": idle_wait(trace, spans).astype(np.float32),
+        "bytes": spans.bytes.astype(np.float32),
+        "hue": hues_of(spans),
+    }
+
+
+def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
+    """All of a run that does not depend on the window; times are ns from the trace's start."""
+    return {
+        "end": trace.end - trace.start,
+        "tasks": list(trace.tasks),
+        "rows": _rows(trace),
+        "steps": _steps(trace),
+        "strip": strip(trace, buckets),
+    }
+
+
+def _rows(trace: Trace) -> list[dict[str, Any]]:
+    """`first` and `last`: between which instants the row holds spans."""
+    first, last = _reach(trace)
+    devices = {task: _devices(trace, task) for task in trace.tasks}
+    return [
+        {
+            "id": row.id,
+            "task": row.task,
+            "lane": row.lane,
+            "label": _label(row, devices[row.task]),
+            "depth": row.depth,
+            "first": int(first[row.id]),
+            "last": int(last[row.id]),
+        }
+        for row in trace.rows
+    ]
+
+
+def _reach(trace: Trace) -> tuple[Array, Array]:
+    spans, count = trace.all, len(trace.rows)
+    first = np.full(count, trace.end - trace.start, np.int64)
+    last = np.zeros(count, np.int64)
+    np.minimum.at(first, spans.row, spans.start - trace.start)
+    np.maximum.at(last, spans.row, spans.end - trace.start)
+    return first, last
+
+
+def _devices(trace: Trace, task: str) -> set[str]:
+    """`CPU:0`, `GPU:1` …: the devices that a task's lanes name."""
+    lanes = {row.lane for row in trace.rows if row.task == task}
+    return {word for lane in lanes for word in lane.split(" ")[1:] if ":" in word}
+
+
+def _label(row: RowInfo, devices: set[str]) -> str:
+    """The lane's name; a task's only device stands in its title already."""
+    if len(devices) != 1:
+        return row.lane
+    return " ".join(word for word in row.lane.split(" ") if word not in devices)
+
+
+def _steps(trace: Trace) -> dict[str, list[Any]]:
+    return {
+        "number": [step.number for step in trace.steps],
+        "task": [step.task for step in trace.steps],
+        "start": [step.start - trace.start for step in trace.steps],
+        "end": [step.end - trace.start for step in trace.steps],
+    }
+
+
+def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
+    """How busy each task was in each of so many equal parts of the run (%), and the larger hue."""
+    spans = trace.all
+    edges = np.linspace(trace.start, max(trace.end, trace.start + 1), buckets + 1).astype(np.int64)
+    length = np.maximum(np.diff(edges), 1)
+    owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)
+    hues = hues_of(spans)
+    counted = (*BUSY, IDLE) if trace.is_foreign else BUSY
+    tasks = []
+    for number, task in enumerate(trace.tasks):
+        own = owner == number
+        shares = np.array(
+            [
+                np.diff(covered(spans.start[at], spans.end[at], edges)) / length
+                for hue in counted
+                for at in [np.flatnonzero(own & (hues == hue))]
+            ]
+        )
+        busy = np.clip(shares.sum(axis=0), 0, 1)
+        tasks.append(
+            {
+                "task": task,
+                "busy": np.ceil(busy * 100).astype(int).tolist(),
+                "hue": np.array(counted)[shares.argmax(axis=0)].tolist(),
+            }
+        )
+    return {"hues": list(HUES), "tasks": tasks}
+
+
+def covered(starts: Array, ends: Array, edges: Array) -> Array:
+    """ns of the intervals that lie before each edge; overlaps count as often as they overlap."""
+    origin = int(edges[0])
+    edges = edges - origin
+    parts = []
+    for instants in (np.sort(starts - origin), np.sort(ends - origin)):
+        before = np.searchsorted(instants, edges)
+        total = np.append(0, np.cumsum(instants))
+        parts.append(before * edges - total[before])
+    return np.asarray(parts[0] - parts[1])

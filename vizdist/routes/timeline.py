@@ -1,0 +1,37 @@
+"""What the timeline asks beside tiles: its frame, once, and the spans that a selection lights."""
+
+import numpy as np
+import orjson
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from vizdist.analysis.lit import lit_by
+from vizdist.analysis.selection import Selection
+from vizdist.figures.tile_bytes import tile_bytes
+from vizdist.figures.timeline import head
+from vizdist.routes.traces import TraceId
+from vizdist.store.library import Library
+from vizdist.store.tiles import TileSet
+
+
+def timeline_routes(library: Library) -> APIRouter:
+    router = APIRouter(prefix="/api/traces/{trace}/timeline")
+
+    @router.get("/head")
+    def timeline_head(trace: TraceId) -> Response:
+        body = orjson.dumps(head(library.open(trace)))
+        return Response(body, media_type="application/json")
+
+    @router.get("/lit")
+    def timeline_lit(trace: TraceId, kind: str, name: str, step: int | None = None) -> Response:
+        """The selected spans, then those linked to them; the header says how many are selected."""
+        opened = library.open(trace)
+        lit = lit_by(opened, Selection(type=kind, id=name), step)
+        spans = opened.all.take(np.concatenate((lit.selected, lit.linked)))
+        tiles = TileSet(
+            opened.start, opened.end, range(len(opened.rows)), spans, np.ones(len(spans))
+        )
+        body = tile_bytes(opened, tiles, selected=len(lit.selected))
+        return Response(body, media_type="application/octet-stream")
+
+    return router

@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,11 +12,22 @@ from typing import Any, NoReturn
 from tracer import __doc__ as about
 from tracer import __version__
 from tracer.launch.account import FolderTaken
-from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
+from tracer.launch.arguments import (
+    BadRequest,
+    add_run_flags,
+    add_task_flags,
+    cluster_of,
+    plan_from,
+    plan_of_task,
+    secret_of,
+)
+from tracer.launch.by_hand import run_by_hand
+from tracer.launch.jobs import GraphJob, Job, ModuleJob, ServeJob
 from tracer.launch.launcher import RunFailed
+from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
-from tracer.launch.run import GraphRunFailed, run_graph_file, run_module
-from tracer.launch.task import run_task
+from tracer.launch.run import run_job
+from tracer.launch.task import run_child
 from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.graph import GraphError
 from tracer.model.graph_json import read_graph_file
@@ -24,7 +36,7 @@ from tracer.passes.describe import describe_graph_file
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import StrategyError
 from tracer.training import TracePolicyError
-from tracer.workloads.registry import WORKLOADS, find_workload
+from tracer.workloads.registry import WORKLOADS, UnknownWorkload, find_workload
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 130
 
@@ -36,7 +48,7 @@ REFUSALS = (
     GraphError,
     StrategyError,
     TracePolicyError,
-    LookupError,
+    UnknownWorkload,
     OSError,
 )
 
@@ -77,8 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return command(parsed)
     except REFUSALS as refusal:
-        text = refusal.args[0] if isinstance(refusal, KeyError) else refusal
-        print(f"tracer: {text}", file=sys.stderr)
+        print(f"tracer: {refusal}", file=sys.stderr)
         return EXIT_REFUSED
     except RunFailed as failed:
         _explain(failed)
@@ -125,10 +136,7 @@ def _parser() -> Parser:
     run.add_argument("workload", help="a name from tracer list, or a GRAPH.json")
     add_run_flags(run)
     task = command("task", "Run one task of a cluster.", _task)
-    task.add_argument("--cluster", metavar="FILE", help="cluster description (default TF_CONFIG)")
-    task.add_argument("--job", required=True, metavar="J")
-    task.add_argument("--index", required=True, type=int, metavar="I")
-    task.add_argument("--secret-file", metavar="F", help="file with the cluster's secret")
+    add_task_flags(task)
     partition = command("partition", "Place and cut a graph file without running it.", _partition)
     partition.add_argument("graph", metavar="GRAPH.json")
     partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -142,17 +150,21 @@ def _parser() -> Parser:
     return parser
 
 
+def _job(plan: Plan) -> Job:
+    if plan.graph_file:
+        return GraphJob(plan, read_graph_file(Path(plan.graph_file)))
+    return ModuleJob(plan, find_workload(plan.workload))
+
+
 def _run(parsed: argparse.Namespace) -> int:
     plan = plan_from(parsed)
     progress = ProgressLine()
     try:
-        if plan.graph_file:
-            printed = run_graph_file(plan, read_graph_file(Path(plan.graph_file)), progress)
-        else:
-            printed = run_module(plan, find_workload(plan.workload), progress)
-    except GraphRunFailed as failed:
-        progress.end()
-        return _failed_graph(failed, as_json=parsed.json)
+        printed = run_job(plan, _job(plan), progress)
+    except RunFailed as failed:
+        if parsed.json:
+            print(json.dumps({"error": failed.failure.to_json()}))
+        raise
     finally:
         progress.end()
     if parsed.json:
@@ -160,13 +172,6 @@ def _run(parsed: argparse.Namespace) -> int:
     else:
         _say(printed)
     return EXIT_DONE
-
-
-def _failed_graph(failed: GraphRunFailed, *, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"error": failed.to_json()}))
-    print(f"tracer: {failed}", file=sys.stderr)
-    return EXIT_FAILED
 
 
 def _say(printed: Mapping[str, Any]) -> None:
@@ -180,9 +185,18 @@ def _say(printed: Mapping[str, Any]) -> None:
 
 
 def _task(parsed: argparse.Namespace) -> int:
-    return run_task(
-        TaskName(parsed.job, parsed.index), parsed.cluster, parsed.secret_file, find_workload
-    )
+    task = TaskName(parsed.job, parsed.index)
+    if PLAN_VARIABLE in os.environ:
+        return run_child(task, _job)
+    cluster = cluster_of(parsed.cluster)
+    plan = plan_of_task(parsed, task, cluster)
+    job = ModuleJob(plan, find_workload(plan.workload)) if plan.workload else ServeJob(cluster)
+    progress = ProgressLine()
+    try:
+        run_by_hand(task, plan, job, cluster, secret_of(parsed.secret_file), progress)
+    finally:
+        progress.end()
+    return EXIT_DONE
 
 
 def _partition(parsed: argparse.Namespace) -> int:

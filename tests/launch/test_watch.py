@@ -40,7 +40,7 @@ def test_a_run_is_finished_when_the_last_client_is_done() -> None:
     assert watch.take(Event(W0, "done", {"loss": 1.0})) is Phase.FINISHED
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_a_kill_is_the_root_cause_whenever_it_is_heard_of(order: tuple[int, ...]) -> None:
     watch = running()
     echo = Event(PS, "failed", {"code": "ABORTED", "message": "aborted", "derived": True})

@@ -1,11 +1,13 @@
 """The flags of `tracer run`, as a table, and the plan that they make."""
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tracer.launch.plan import Limits, Plan, default_out, new_run_id
+from tracer.model.cluster import ClusterSpec, TaskName, parse_cluster
 from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
 from tracer.strategies.strategy import StrategyError, Topology
 from tracer.training import TracePolicy
@@ -69,6 +71,49 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     for flag, settings in RUN_FLAGS.items():
         parser.add_argument(flag, **settings)
+
+
+def add_task_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of `tracer task`: which task, then those of a run for its client loop."""
+    parser.add_argument("workload", nargs="?", default="", help="what to train; none: only serve")
+    parser.add_argument(
+        "--cluster", metavar="FILE", help="cluster description (default: TF_CONFIG)"
+    )
+    parser.add_argument("--job", required=True, metavar="J", help="job of this task")
+    parser.add_argument("--index", required=True, type=int, metavar="I", help="its index")
+    parser.add_argument("--secret-file", metavar="F", help="file that holds the cluster's secret")
+    for flag, settings in RUN_FLAGS.items():
+        if flag not in ("--workers", "--ps", "--in-process", "--json"):
+            parser.add_argument(flag, **settings)
+    parser.set_defaults(in_process=False)
+
+
+def cluster_of(file: str | None) -> ClusterSpec:
+    """The cluster of `--cluster` or TF_CONFIG. Raises BadRequest, ClusterError or OSError."""
+    text = Path(file).read_text(encoding="utf-8") if file else os.environ.get("TF_CONFIG", "")
+    if not text:
+        raise BadRequest("say --cluster FILE or set TF_CONFIG: a task needs to know its cluster")
+    return parse_cluster(text).cluster
+
+
+def secret_of(file: str | None) -> str:
+    """The cluster's secret; empty without a file, which allows loopback addresses only."""
+    return Path(file).read_text(encoding="utf-8").strip() if file else ""
+
+
+def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpec) -> Plan:
+    """The plan of a task started by hand; the cluster says how many tasks of each job there are.
+
+    Raises BadRequest for a task that is not in the cluster.
+    """
+    if task not in set(cluster.tasks()):
+        known = ", ".join(map(str, cluster.tasks()))
+        raise BadRequest(f"task {task} is not in the cluster; it has {known}")
+    parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
+    if parsed.workload:
+        return plan_from(parsed)
+    out = parsed.out or default_out(f"{task.job}-{task.index}", "")
+    return Plan(run_id=new_run_id(), out=out, allow_proxy=parsed.allow_proxy)
 
 
 class BadRequest(ValueError):

@@ -8,7 +8,7 @@ of large messages cost more than their copy.
 import os
 from collections.abc import Mapping
 
-from tracer.launch.plan import PLAN_VARIABLE, SECRET_VARIABLE, Plan
+from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
 
 GIB = str(1 << 30)
 
@@ -30,6 +30,6 @@ def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) ->
     told = {
         PLAN_VARIABLE: plan.to_json(),
         SECRET_VARIABLE: secret,
-        "VIZDIST_SCRATCH": scratch,
+        SCRATCH_VARIABLE: scratch,
     }
     return {**defaults, **os.environ, **told}

@@ -15,15 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracer.launch.account import Account
+from tracer.launch.account import LAUNCHER, Account
 from tracer.launch.child import Child, Event
 from tracer.launch.environment import task_environment
+from tracer.launch.jobs import Client, Job
 from tracer.launch.plan import Plan
 from tracer.launch.progress import last_step
-from tracer.launch.watch import Failure, Phase, Watch
+from tracer.launch.watch import DERIVED, ERROR, Failure, Phase, Watch
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.step import trace_of_step
+from tracer.record.recorder import Recorder
+from tracer.rpc.master_stub import RemoteMaster
+from tracer.runtime.interfaces import StepError
 
 POLL_S = 0.1  #: how often the progress line changes
+GRACE_S = 5.0  #: the master knows more of a step that hangs, so it speaks first
 
 
 class RunFailed(Exception):
@@ -43,60 +49,69 @@ class Outcome:
     recorded: int
     written: int
     trace: str
+    num_bytes: int = 0  #: of tensors that tasks received from one another
 
 
 #: (what is going on, share done 0…1 or None)
 Report = Callable[[str, float | None], None]
 
 
-class Launcher:
-    """Runs a plan on a cluster. `clients` are the tasks that drive steps themselves."""
+def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
+    """An error as its client saw it, at the task that it names."""
+    task = TaskName.parse(error.task) if error.task else client
+    rank = DERIVED if error.derived else ERROR
+    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
 
-    def __init__(
-        self, plan: Plan, cluster: ClusterSpec, clients: frozenset[TaskName], report: Report
-    ) -> None:
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A private folder for rings and step counters, gone with the run."""
+    scratch = Path(tempfile.mkdtemp(prefix="vizdist-"))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class Launcher:
+    """Runs a job on child processes, one a task."""
+
+    def __init__(self, plan: Plan, job: Job, report: Report) -> None:
         self._plan = plan
-        self._cluster = cluster
-        self._tasks = tuple(cluster.tasks())
-        self._watch = Watch(self._tasks, clients)
+        self._job = job
+        self._tasks = tuple(job.cluster.tasks())
+        self._watch = Watch(self._tasks, job.clients)
         self._report = report
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._children: dict[TaskName, Child] = {}
         self._secret = secrets.token_hex(16)
 
-    def run(
-        self, drive: "Callable[[ClusterSpec, str, Path], Mapping[str, Any]] | None" = None
-    ) -> Outcome:
-        """Runs to the end. `drive(cluster, secret, scratch)` is the client where no task is one.
+    def run(self) -> Outcome:
+        """Runs to the end.
 
         Raises RunFailed with the root cause, KeyboardInterrupt on Ctrl-C; either way every process
         has ended, and the trace holds what was recorded.
         """
-        with self._scratch() as scratch, Account(self._plan, self._cluster, scratch) as account:
+        with (
+            scratch_folder() as scratch,
+            Account(self._plan, self._job.cluster, scratch) as account,
+        ):
             try:
                 self._start(scratch, account)
                 cluster = self._introduce(scratch, account)
-                if drive is not None:
-                    self._watch.results[self._tasks[0]] = drive(cluster, self._secret, scratch)
+                if not self._job.clients:
+                    self._drive(cluster, account.recorder)
                 else:
                     self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
-            except RunFailed as failed:
-                account.fail(failed.failure)
-                raise
             finally:
-                self._stop()
-                account.ended(
-                    {task: child.process.returncode for task, child in self._children.items()}
-                )
-        return Outcome(self._watch.results, account.recorded, account.written, self._plan.out)
-
-    @contextmanager
-    def _scratch(self) -> Iterator[Path]:
-        scratch = Path(tempfile.mkdtemp(prefix="vizdist-"))
-        try:
-            yield scratch
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+                self._stop(account)
+        return Outcome(
+            self._watch.results,
+            account.recorded,
+            account.written,
+            self._plan.out,
+            sum(self._watch.received_bytes.values()),
+        )
 
     def _start(self, scratch: Path, account: Account) -> None:
         environment = task_environment(self._plan, str(scratch), self._secret, len(self._tasks))
@@ -104,19 +119,39 @@ class Launcher:
             arguments = ["--job", task.job, "--index", str(task.index)]
             child = Child(task, arguments, environment, account.log_path(task), self._events)
             self._children[task] = child
-            account.started(task, child.pid)
+        account.started({str(task): child.pid for task, child in self._children.items()})
 
     def _introduce(self, scratch: Path, account: Account) -> ClusterSpec:
         """Waits for every task's address, then tells all of them the whole cluster."""
         deadline = time.monotonic() + self._plan.limits.connect_s
         self._run_to(Phase.RUNNING, self._arrivals, scratch, deadline)
-        cluster = self._cluster
+        cluster = self._job.cluster
         for task, facts in self._watch.addresses.items():
             cluster = cluster.with_address(task, facts["address"])
             account.serving(task, facts["address"], facts["devices"])
         for child in self._children.values():
             child.command("cluster", cluster=cluster.to_json())
         return cluster
+
+    def _drive(self, cluster: ClusterSpec, recorder: Recorder) -> None:
+        """The launcher is the client: it dials the job's master."""
+        task = self._job.master
+        master = RemoteMaster(
+            cluster.address(task),
+            client=LAUNCHER,
+            secret=self._secret,
+            recorder=recorder,
+            context=trace_of_step(self._plan.run_id, "run", 0),
+            allow_proxy=self._plan.allow_proxy,
+            step_timeout_s=self._plan.limits.step_s + GRACE_S,
+        )
+        try:
+            found = self._job.run_client(Client(task, master, cluster, recorder))
+        except StepError as error:
+            raise RunFailed(failure_from(task, error, 0), []) from None
+        finally:
+            master.close()
+        self._watch.results[task] = found
 
     def _run_to(
         self, goal: Phase, progress: Callable[[], None], scratch: Path, deadline: float | None
@@ -175,10 +210,15 @@ class Launcher:
 
         return show
 
-    def _stop(self) -> None:
+    def _stop(self, account: Account) -> None:
         """Tells every task to stop, all before waiting for one; kills what stays."""
+        alone = {child for child in self._children.values() if child.process.poll() is not None}
         for child in self._children.values():
             child.command("stop")
         deadline = time.monotonic() + self._plan.limits.shutdown_s
         for child in self._children.values():
             child.end(max(0.0, deadline - time.monotonic()))
+            code = child.process.returncode
+            account.ended(child.task, code, expected=child not in alone)
+        while not self._events.empty():
+            self._watch.take(self._events.get())

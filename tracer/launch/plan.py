@@ -12,7 +12,8 @@ from tracer.strategies.strategy import Topology
 from tracer.training import TracePolicy
 
 PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
-SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"  # noqa: S105 (its name, not its value)
+SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"
+SCRATCH_VARIABLE = "VIZDIST_SCRATCH"  #: folder of rings and step counters
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,15 @@ class Failure:
         where = f"{self.task} in step {self.step}" if self.step else f"{self.task}"
         return f"{where}: {self.cause}"
 
+    def to_json(self) -> dict[str, str]:
+        """The fields that `--json` prints."""
+        return {
+            "code": self.code or "UNAVAILABLE",
+            "node": self.node,
+            "task": str(self.task),
+            "message": self.cause,
+        }
+
 
 DIED, ERROR, PEER_LOST, DERIVED = range(4)
 
@@ -83,6 +92,7 @@ class Watch:
     addresses: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     results: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
+    received_bytes: dict[TaskName, int] = field(default_factory=dict)
 
     def take(self, event: Event) -> Phase:
         """One event in; the phase after it."""
@@ -94,6 +104,8 @@ class Watch:
             self.results[event.task] = event.facts
             if self.clients <= self.results.keys() and self.phase is Phase.RUNNING:
                 self._move(Phase.FINISHED)
+        elif event.name == "left":
+            self.received_bytes[event.task] = event.facts["received_bytes"]
         elif failure := failure_of(event):
             self.failures.append(failure)
             if self.phase is not Phase.FAILED:

@@ -85,6 +85,7 @@ class Transport:
         self.recorder = recorder
         self.context = context
         self.address = ""  #: where this task serves, once it does
+        self.received_bytes = 0  #: of tensors from other tasks; counted on the loop
         self.loop = rpc_loop()
         self.handlers: Mapping[int, Handler] = {}  #: what peers may ask over a connection
         self.on_lost: Callable[[Connection], None] = lambda _: None

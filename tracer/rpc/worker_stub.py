@@ -151,8 +151,9 @@ class RemoteWorker(WorkerInterface):
                     error = self._unreadable("RecvTensor", fault)
             if error is not None:
                 received = Received(error=error)
+            num_bytes = 0 if received.tensor is None else received.tensor.nbytes
+            self._transport.received_bytes += num_bytes
             if span is not None:
-                num_bytes = 0 if received.tensor is None else received.tensor.nbytes
                 _close(span, error, num_bytes, received.is_dead * Flag.DEAD, request_id)
             done(received)
 

@@ -116,7 +116,7 @@ class Master:
             raise StepError("INVALID_ARGUMENT", str(error), task=env.name) from error
         maker = GraphMaker(
             f"{_handles.getrandbits(64):016x}",
-            with_specs(graph),
+            with_specs(graph) if context.sampled else graph,
             devices,
             env.client_device.name,
             workers,

@@ -1,0 +1,144 @@
+"""What is to be done on a cluster: train a module under a strategy, or run a hand-written graph.
+
+A job says which tasks there are and what a client does; how tasks become processes (children, threads,
+started by hand) is none of its business.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from tracer.launch.plan import Plan
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph_json import GraphFile
+from tracer.ops.dtypes import literal_to_tensor
+from tracer.record.recorder import Recorder
+from tracer.runtime.interfaces import MasterInterface
+from tracer.runtime.session import NO_TRACING, Session
+from tracer.strategies.registry import STRATEGIES
+from tracer.training import Fit, Trainable, Trainer, sessions_of, tracing_of
+
+_one_capture = threading.Lock()  # torch.fx traces on one thread at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client has at hand: a master, the cluster with its addresses, a recorder.
+
+    `on_step` hears the number of each step before it begins.
+    """
+
+    task: TaskName
+    master: MasterInterface
+    cluster: ClusterSpec
+    recorder: Recorder
+    on_step: Callable[[int], None] = lambda _: None
+
+
+class Job(Protocol):
+    cluster: ClusterSpec  #: the tasks; addresses are still open
+    clients: frozenset[TaskName]  #: tasks with a client loop; none: the launcher is the client
+    is_local: bool  #: one task without a cluster
+    master: TaskName  #: whom the launcher dials where it is the client
+
+    def devices(self, task: TaskName) -> tuple[str, ...]: ...
+
+    def run_client(self, client: Client) -> Mapping[str, Any]:
+        """Drives every step of one client; returns what it found. Raises StepError."""
+        ...
+
+
+class ModuleJob:
+    """A workload under a strategy."""
+
+    def __init__(self, plan: Plan, workload: Trainable) -> None:
+        """Raises StrategyError if the strategy cannot serve the topology."""
+        self._plan = plan
+        self._workload = workload
+        self._strategy = STRATEGIES[plan.strategy]
+        self.cluster = self._strategy.cluster(plan.topology)
+        roles = {task: self._strategy.role(task, self.cluster) for task in self.cluster.tasks()}
+        self.clients = frozenset(task for task, role in roles.items() if role.is_client)
+        self.is_local = self._strategy.is_local
+        self.master = next(iter(sorted(self.clients)))
+
+    def devices(self, task: TaskName) -> tuple[str, ...]:
+        return self._strategy.devices(task, self._plan.topology)
+
+    def run_client(self, client: Client) -> Mapping[str, Any]:
+        plan, workload = self._plan, self._workload
+        role = self._strategy.role(client.task, client.cluster)
+        tracing = tracing_of(client.recorder, plan.run_id, client.task, plan.trace)
+        with _one_capture, client.recorder.span("graph.capture", tracing.run) as span:
+            captured = workload.capture(plan.seed)
+            span.set("vizdist.graph.nodes", len(captured.graph))
+        graph = self._strategy.assign(captured.graph, client.task, client.cluster)
+        fit = Fit(
+            steps=plan.steps,
+            replica=role.replica,
+            num_replicas=role.num_replicas,
+            is_chief=role.is_chief,
+            connect_s=plan.limits.connect_s,
+        )
+        trainer = Trainer(sessions_of(client.master), graph, captured, tracing, fit)
+        try:
+            batches = workload.batches(plan.seed, role.replica, role.num_replicas)
+            fitted = trainer.run(batches, workload.evaluation(), client.on_step)
+        finally:
+            trainer.close()
+        return {"losses": fitted.losses, "seconds": fitted.seconds, "accuracy": fitted.accuracy}
+
+
+class GraphJob:
+    """A graph file: its cluster is its own, worker:0 (chief:0 where there is one) its master."""
+
+    def __init__(self, plan: Plan, given: GraphFile) -> None:
+        self._plan = plan
+        self._given = given
+        self.is_local = given.is_direct
+        self.cluster = ClusterSpec.of_counts(worker=1) if given.is_direct else given.cluster
+        self.clients = frozenset({TaskName("worker", 0)} if given.is_direct else ())
+        self.master = given.client_device.task_name
+
+    def devices(self, task: TaskName) -> tuple[str, ...]:
+        named = [d for d in self._given.devices if self.is_local or d.task_name == task]
+        return tuple(f"{device.type.lower()}:{device.index}" for device in named)
+
+    def run_client(self, client: Client) -> Mapping[str, Any]:
+        """`run.init` once, then the steps; the values of the last one by name, null for targets."""
+        run = self._given.run
+        tracing = tracing_of(client.recorder, self._plan.run_id, "run", self._plan.trace)
+        feeds = {name: literal_to_tensor(literal) for name, literal in run.feeds.items()}
+        with Session(client.master, self._given.graph, tracing) as session:
+            if run.init:
+                with Session(client.master, self._given.graph, NO_TRACING) as aside:
+                    aside.run(run.init)
+            for number in range(1, self._plan.steps + 1):
+                client.on_step(number)
+                values = session.run(run.names, feeds)
+        return {"result": dict(zip(run.names, map(plain, values), strict=True))}
+
+
+class ServeJob:
+    """A task started by hand without a workload: it serves, whoever the clients are."""
+
+    def __init__(self, cluster: ClusterSpec) -> None:
+        self.cluster = cluster
+        self.clients: frozenset[TaskName] = frozenset()
+        self.is_local = False
+        self.master = next(cluster.tasks())
+
+    def devices(self, task: TaskName) -> tuple[str, ...]:
+        del task
+        return ("cpu:0",)
+
+    def run_client(self, client: Client) -> Mapping[str, Any]:
+        raise AssertionError(f"{client.task} is no client: it has no workload")
+
+
+def plain(value: torch.Tensor | None) -> Any:
+    """A tensor as JSON: nested lists, None for a target."""
+    return None if value is None else value.tolist()

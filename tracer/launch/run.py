@@ -1,0 +1,49 @@
+"""`tracer run`: a job on child processes, or in this one, and what is printed of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracer.launch.in_process import run_in_process
+from tracer.launch.jobs import Job
+from tracer.launch.launcher import Launcher, Outcome, Report
+from tracer.launch.plan import Plan
+
+
+def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
+    """Runs the plan; returns what is printed. Raises RunFailed or StepError, KeyboardInterrupt."""
+    if plan.in_process:
+        outcome = run_in_process(plan, job, report)
+    else:
+        outcome = Launcher(plan, job, report).run()
+    return graph_summary(outcome) if plan.graph_file else module_summary(plan, outcome)
+
+
+def graph_summary(outcome: Outcome) -> Mapping[str, Any]:
+    (found,) = outcome.results.values()
+    return {"result": found["result"], **_trace(outcome)}
+
+
+def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
+    """`steps` are of all clients together, `loss` the mean of their last ones."""
+    found = list(outcome.results.values())
+    steps = sum(len(f["losses"]) for f in found)
+    seconds = max(f["seconds"] for f in found)
+    accuracies = [f["accuracy"] for f in found if f["accuracy"] is not None]
+    return {
+        "workload": plan.workload,
+        "strategy": plan.strategy,
+        "steps": steps,
+        "seconds": seconds,
+        "steps_per_s": steps / seconds if seconds else None,
+        "loss": sum(f["losses"][-1] for f in found) / len(found),
+        "accuracy": accuracies[0] if accuracies else None,
+        **_trace(outcome),
+    }
+
+
+def _trace(outcome: Outcome) -> Mapping[str, Any]:
+    return {
+        "bytes": outcome.num_bytes,
+        "spans": {"recorded": outcome.recorded, "written": outcome.written},
+        "trace": outcome.trace,
+    }

@@ -1,0 +1,98 @@
+"""One task process: serve, learn the cluster, drive its steps if it is a client, stop when told."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tracer.launch.control import Control, Stopped
+from tracer.launch.jobs import Client, Job
+from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
+from tracer.launch.progress import StepCounter, last_step
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.step import trace_of_step
+from tracer.record.recorder import RUN_ID, Recorder
+from tracer.runtime.device_finder import Missing
+from tracer.runtime.interfaces import StepError
+from tracer.server import LocalServer, Server, ServerConfig
+
+FindJob = Callable[[Plan], Job]
+
+
+def open_recorder(scratch: Path, name: str, plan: Plan) -> Recorder:
+    return Recorder(scratch, name, {RUN_ID: plan.run_id})
+
+
+def start_server(
+    task: TaskName,
+    job: Job,
+    plan: Plan,
+    recorder: Recorder,
+    *,
+    secret: str,
+    address: str = "127.0.0.1:0",
+    progress: Callable[[Sequence[Missing]], None] | None = None,
+) -> Server | LocalServer:
+    config = ServerConfig(
+        recorder,
+        trace_of_step(plan.run_id, "run", 0),
+        secret=secret,
+        address=address,
+        allow_proxy=plan.allow_proxy,
+        connect_s=plan.limits.connect_s,
+        step_s=plan.limits.step_s,
+        progress=progress,
+    )
+    kind = LocalServer if job.is_local else Server
+    return kind(task, job.devices(task), config)
+
+
+def run_child(task: TaskName, find_job: FindJob) -> int:
+    """A task that `tracer run` started; what it needs to know is in its environment."""
+    control = Control()
+    plan = Plan.from_json(os.environ.pop(PLAN_VARIABLE))
+    scratch, secret = Path(os.environ[SCRATCH_VARIABLE]), os.environ.pop(SECRET_VARIABLE)
+    recorder = open_recorder(scratch, str(task), plan)
+    job = find_job(plan)
+    server = start_server(task, job, plan, recorder, secret=secret)
+    try:
+        control.tell("serving", address=server.address, devices=list(server.devices))
+        told = control.wait("cluster", plan.limits.connect_s)
+        cluster = parse_cluster_object(told["cluster"])
+        server.join(cluster)
+        if task in job.clients:
+            counter = StepCounter(scratch, task)
+            _drive(control, job, Client(task, server.master, cluster, recorder, counter), scratch)
+        control.wait_for_stop()
+    except Stopped:
+        pass
+    finally:
+        server.stop()
+        recorder.close()
+        control.tell("left", received_bytes=server.received_bytes)
+    return 0
+
+
+def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:
+    """Runs the client loop and tells how it went; a failed one stays, for its peers' sake."""
+    try:
+        control.tell("done", **job.run_client(client))
+    except StepError as error:
+        control.tell(
+            "failed",
+            code=error.code,
+            message=error.message,
+            task=error.task,
+            node=error.node,
+            derived=error.derived,
+            step=last_step(scratch, client.task),
+        )
+
+
+def parse_cluster_object(raw: dict[str, dict[str, str]]) -> ClusterSpec:
+    """The launcher's own message: jobs → index → address, not a user's text."""
+    return ClusterSpec(
+        {
+            job: {int(index): address for index, address in tasks.items()}
+            for job, tasks in raw.items()
+        }
+    )

@@ -1,0 +1,120 @@
+"""One task of a cluster: its devices, worker and master, served on one gRPC port (TF `server_lib.py`).
+
+Any server may be the master of a session, namely of those whose client dials it or lives in it.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
+from tracer.model.step import SpanContext
+from tracer.record.recorder import Recorder
+from tracer.rpc.server import serve
+from tracer.rpc.transport import Transport
+from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.device_finder import Progress
+from tracer.runtime.devices import make_devices
+from tracer.runtime.interfaces import WorkerInterface
+from tracer.runtime.master import Master
+from tracer.runtime.worker import Worker
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """`run` is the context of what happens outside steps; `_s` are seconds."""
+
+    recorder: Recorder
+    run: SpanContext
+    secret: str = ""
+    address: str = "127.0.0.1:0"
+    allow_proxy: bool = False
+    connect_s: float = 60.0
+    step_s: float = 60.0
+    progress: Progress | None = None
+
+
+class LocalServer:
+    """A task without a cluster (TF's DirectSession): its devices are `/job:localhost`, no port.
+
+    `task` is how rows, errors and files name it.
+    """
+
+    address = ""
+    received_bytes = 0
+
+    def __init__(self, task: TaskName, devices: Sequence[str], config: ServerConfig) -> None:
+        self.task = task
+        local = TaskName(LOCALHOST, 0)
+        with config.recorder.span("server.start", config.run):
+            env = WorkerEnv(
+                local, make_devices(local, devices), recorder=config.recorder, label=str(task)
+            )
+            self._worker = Worker(env, WorkerCache(), pid=os.getpid())
+            self.master = Master(
+                self._worker,
+                ClusterSpec.of_counts(**{LOCALHOST: 1}),
+                step_timeout_s=config.step_s,
+            )
+            self.devices = tuple(str(device.name) for device in env.devices)
+
+    def join(self, cluster: ClusterSpec) -> None:
+        """Alone, whatever the cluster."""
+
+    def stop(self) -> None:
+        self.master.close()
+        self._worker.close()
+
+
+class Server:
+    """Serves from the moment it is made until `stop`. Raises AddressError if it cannot bind."""
+
+    def __init__(self, task: TaskName, devices: Sequence[str], config: ServerConfig) -> None:
+        self.task = task
+        with config.recorder.span("server.start", config.run) as span:
+            env = WorkerEnv(task, make_devices(task, devices), recorder=config.recorder)
+            self._transport = Transport(
+                str(task),
+                secret=config.secret,
+                recorder=config.recorder,
+                context=config.run,
+                allow_proxy=config.allow_proxy,
+            )
+            self._worker = Worker(env, WorkerCache(self._stub), pid=os.getpid())
+            self.master = Master(
+                self._worker,
+                ClusterSpec({}),
+                connect_timeout_s=config.connect_s,
+                step_timeout_s=config.step_s,
+                progress=config.progress,
+            )
+            self._server = serve(self._transport, self._worker, self.master, config.address)
+            self.devices = tuple(str(device.name) for device in env.devices)
+            host, _, port = self.address.rpartition(":")
+            span.set("server.address", host)
+            span.set("server.port", int(port))
+
+    @property
+    def address(self) -> str:
+        """Host and chosen port."""
+        return self._server.address
+
+    @property
+    def received_bytes(self) -> int:
+        """Of tensors from other tasks, as the transport counted them."""
+        return self._transport.received_bytes
+
+    def join(self, cluster: ClusterSpec) -> None:
+        """Learns where its peers are; sessions may be made from here on."""
+        self.master.join(cluster)
+
+    def stop(self) -> None:
+        self.master.close()
+        self._server.stop()
+        self._worker.close()
+        self._transport.close()
+
+    def _stub(self, task: TaskName, address: str) -> WorkerInterface:
+        return RemoteWorker(self._transport, task, address)

@@ -26,7 +26,7 @@ const ACTIONS = {
   previous() { stepBy(-1); },
   next() { stepBy(1); },
   help() { document.getElementById("help")?.showModal(); },
-  menu() { document.body.classList.toggle("menu-open"); },
+  close(button) { button.closest("dialog").close(); },
 };
 
 /** Moves along the recorded steps, which the header carries as data. */
@@ -56,10 +56,18 @@ function onClick(event) {
   } else if (!(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button)) {
     event.preventDefault();
     complete(target);
-    document.body.classList.remove("menu-open");
     if (target.href === location.href) return;
     history.pushState({}, "", target.href);
     dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+  }
+}
+
+/** The Library's search field: shows the runs that hold every word of it. */
+function onInput(event) {
+  if (event.target.id !== "search") return;
+  const words = event.target.value.toLowerCase().split(/\s+/);
+  for (const row of document.querySelectorAll(".run")) {
+    row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
   }
 }
 
@@ -71,10 +79,7 @@ const KEYS = {
 function onKey(event) {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable], dialog");
   if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return;
-  if (typing) {
-    if (event.key === "Escape" && event.target.id === "search") event.target.blur();
-    return;
-  }
+  if (typing) return;
   const action = KEYS[event.key];
   const page = document.querySelector(`.rail [data-key="${CSS.escape(event.key.toLowerCase())}"]`);
   if (!action && !page) return;
@@ -91,6 +96,7 @@ export function start(title) {
   started = true;
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
+  document.addEventListener("input", onInput);
   for (const early of ["pointerdown", "focusin"]) {
     document.addEventListener(early, (event) => {
       const link = event.target.closest?.("[data-go]");
@@ -101,4 +107,9 @@ export function start(title) {
 
 export function applyTheme(theme) {
   return theme ?? root.dataset.theme;
+}
+
+/** Callback: a click on a chart over steps goes to that step. */
+export function pickStep(click) {
+  return click?.points?.[0]?.x ?? window.dash_clientside.no_update;
 }

@@ -1,24 +1,21 @@
 """create_app: theme, language, pages and routes put together; nothing is computed here."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from dash import Dash, Input, Output
-from dash.development.base_component import Component
+from dash import Dash
 from fastapi import FastAPI
-from starlette.applications import Starlette
 
 import vizdist
-from vizdist.components import shell
-from vizdist.components.callbacks import callback
-from vizdist.components.cards import not_there
-from vizdist.components.header import header
-from vizdist.components.view import Page, Route, View, find_view
-from vizdist.i18n import as_lang, t
+from vizdist.components import frame, shell
+from vizdist.components.view import Page, page_of, view_of
 from vizdist.pages import library as library_page
+from vizdist.pages import summary
 from vizdist.routes.security import Guard, content_policy
+from vizdist.routes.traces import add_error_answers, trace_routes
+from vizdist.store.library import Library
 
-PAGES: tuple[Page, ...] = (library_page,)
+PAGES: tuple[Page, ...] = (library_page, summary)
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
@@ -42,12 +39,12 @@ def assets_folder() -> Path:
     return found if (found := package / "assets").is_dir() else package.parent / "assets"
 
 
-def create_app(library: Any, *, url_prefix: str = "/") -> Starlette:
+def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
     """The dashboard over a library of traces, as an ASGI application."""
-    server: Any = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = Dash(
         __name__,
-        server=server,
+        server=cast("Any", server),
         assets_folder=str(assets_folder()),
         assets_ignore=r"\.mjs$|^boot\.js$",
         requests_pathname_prefix=url_prefix,
@@ -62,30 +59,13 @@ def create_app(library: Any, *, url_prefix: str = "/") -> Starlette:
     shell.register(app)
     for page in PAGES:
         page.register(app, library)
-    _register_frame(app, library)
+    frame.register(app, library, PAGES)
+    server.include_router(trace_routes(library))
+    add_error_answers(server)
     server.add_middleware(
         Guard,
         prefix=url_prefix,
         policy=content_policy(app.csp_hashes()),
-        is_page=lambda path: find_view(PAGES, path, "en") is not None,
+        is_page=lambda path: page_of(PAGES, view_of({"path": path, "lang": "en"})) is not None,
     )
     return server
-
-
-def _register_frame(app: Dash, library: Any) -> None:
-    """The address decides what stands in header, rail and main."""
-    parts = ("header", "rail", "main", "tabs", "skip")
-    outputs = [Output(part, "children") for part in parts]
-
-    @callback(app, *outputs, Output("title", "data"), Input("route", "data"))
-    def show(route: Route) -> tuple[Any, ...]:
-        lang = as_lang(route["lang"])
-        page, view = find_view(PAGES, route["path"], lang) or (None, View("", "", lang))
-        body = page.layout(library, view) if page else _lost(view)
-        entries = shell.rail(PAGES, view)
-        words = t("shell.skip", lang)
-        return header(lang, [], []), entries, body, entries, words, t("shell.title", lang)
-
-
-def _lost(view: View) -> Component:
-    return not_there(view.lang, "shell.not_there", "shell.not_there_next")

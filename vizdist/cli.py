@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -63,7 +64,10 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     serve = commands.add_parser(
-        "serve", help="show traces in the browser", allow_abbrev=False, description=run_serve.__doc__
+        "serve",
+        help="show traces in the browser",
+        allow_abbrev=False,
+        description=run_serve.__doc__,
     )
     serve.add_argument(
         "traces", nargs="*", type=Path, metavar="TRACE",
@@ -96,20 +100,18 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(options: argparse.Namespace) -> int:
     """Shows traces in the browser until Ctrl-C."""
-    from vizdist.store.library import Library  # noqa: PLC0415 (an argument error needs no store)
-
     library = Library(options.traces or [Path.cwd()])
     _serve(library, options)
     return 0
 
 
-def _serve(library: object, options: argparse.Namespace) -> None:
+def _serve(library: Library, options: argparse.Namespace) -> None:
     import uvicorn  # noqa: PLC0415
 
     from vizdist.app import create_app  # noqa: PLC0415
 
     prefix = _prefix(options.url_prefix)
-    listener = _listen(options.host, options.port)
+    listener = listen(options.host, options.port)
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}{prefix}"
     app = create_app(library, url_prefix=prefix)
@@ -130,7 +132,7 @@ def _prefix(text: str) -> str:
     return prefix
 
 
-def _listen(host: str, port: int | None) -> socket.socket:
+def listen(host: str, port: int | None) -> socket.socket:
     """The listening socket. Without --port the usual one, or a free one where that is taken."""
     if host not in LOOPBACK:
         raise RequestError(
@@ -166,8 +168,6 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_demo(options: argparse.Namespace) -> int:
     """Records two small trainings on this machine with `tracer run`, then shows them."""
-    from vizdist.store.library import Library  # noqa: PLC0415
-
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "vizdist" / "demo"
     signal.signal(signal.SIGTERM, signal.default_int_handler)

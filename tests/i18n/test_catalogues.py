@@ -1,6 +1,7 @@
 """English and Chinese say the same things with the same values."""
 
 import string
+from itertools import pairwise
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_chinese_has_chinese_punctuation() -> None:
     slips = {
         key: text
         for key, text in catalogue("zh").items()
-        for left, right in zip(text, text[1:], strict=False)
+        for left, right in pairwise(text)
         if "\u4e00" <= left <= "\u9fff" and right in ",:;?"
     }
     assert not slips

@@ -5,12 +5,15 @@ register plain functions here and never through `app.callback`.
 """
 
 import json
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from dash import Dash
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,7 +26,11 @@ def callback(
 
     def register(work: Callable[P, T]) -> Callable[P, T]:
         async def in_thread(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await anyio.to_thread.run_sync(partial(work, *args, **kwargs))
+            try:
+                return await anyio.to_thread.run_sync(partial(work, *args, **kwargs))
+            except Exception:  # Dash answers 500 and says nothing
+                logger.exception("callback %s failed", work.__name__)
+                raise
 
         app.callback(*dependencies, **options)(in_thread)
         return work
@@ -35,4 +42,4 @@ def clientside(app: Dash, module: str, function: str, *dependencies: Any, **opti
     """Registers an exported function of assets/MODULE as a callback that runs in the browser."""
     url = json.dumps(app.get_asset_url(module))
     source = f"async (...args) => (await import({url})).{function}(...args)"
-    app.clientside_callback(source, *dependencies, **options)
+    app.clientside_callback(source, *dependencies, **options)  # type: ignore[no-untyped-call]

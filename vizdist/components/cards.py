@@ -37,6 +37,12 @@ def link(children: Children, path: str, *, kind: str = "", **attributes: str) ->
     return html.A(children, href=path, className=kind, **{"data-go": path, **attributes})
 
 
+def button(action: str, says: str, children: object, **attributes: str) -> Component:
+    """An icon button; `action` is a name in assets/shell.mjs."""
+    data = {"data-do": action, "aria-label": says, **attributes}
+    return html.Button(children, className="icon-button", title=says, type="button", **data)
+
+
 def swatch(name: str) -> Component:
     """A legend patch: hue and texture of one meaning."""
     return html.Span(className=f"swatch fill-{name}", **{"aria-hidden": "true"})

@@ -1,40 +1,120 @@
 """The header: which run this is, which step, and the switches of theme and language."""
 
-from dash import html
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+from dash import dcc, html
 from dash.development.base_component import Component
 
-from vizdist.components.cards import icon, link
+from vizdist.analysis.steps import step_numbers
+from vizdist.components.cards import button, chip, icon, link
 from vizdist.i18n import Lang, t
+from vizdist.store.trace import Trace
 
 
-def button(action: str, says: str, children: object, **attributes: str) -> Component:
-    """An icon button; `action` is a name in assets/shell.mjs."""
-    data = {"data-do": action, "aria-label": says, **attributes}
-    return html.Button(children, className="icon-button", title=says, type="button", **data)
+def library_header(lang: Lang, *, has_runs: bool) -> list[Component]:
+    """The product's name, and a search field when there is something to find."""
+    name = html.Span("vizdist", className="run-name")
+    return [_mark(lang), name, _space(), *([finder(lang)] if has_runs else []), _switches(lang)]
 
 
-def mark(lang: Lang) -> Component:
-    return link(
-        html.Span(className="mark", **{"aria-hidden": "true"}),
-        "/",
-        kind="mark-link",
-        **{"aria-label": t("shell.pages.library", lang)},
+def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
+    """Name, strategy, tasks, step and counts of a run."""
+    manifest = trace.manifest
+    return [
+        _mark(lang),
+        html.Span(trace.title, className="run-name", title=trace.title),
+        *([chip(manifest.strategy, kind="strong strategy")] if manifest.strategy else []),
+        *([_tasks(trace, lang)] if manifest.tasks else []),
+        *([_stepper(step_numbers(trace), step, lang)] if step is not None else []),
+        _space(),
+        _counts(trace, lang),
+        *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
+        _switches(lang),
+    ]
+
+
+def finder(lang: Lang) -> Component:
+    return html.Label(
+        [
+            icon("search"),
+            html.Span(t("shell.header.find", lang), className="unseen"),
+            dcc.Input(id="search", type="search", placeholder=t("shell.header.find", lang)),
+            html.Kbd("/", **{"aria-hidden": "true"}),
+        ],
+        className="finder",
     )
 
 
-def switches(lang: Lang) -> Component:
+def _mark(lang: Lang) -> Component:
+    mark = html.Span(className="mark", **{"aria-hidden": "true"})
+    return link(mark, "/", kind="mark-link", **{"aria-label": t("shell.pages.library", lang)})
+
+
+def _space() -> Component:
+    return html.Div(className="space")
+
+
+def _tasks(trace: Trace, lang: Lang) -> Component:
+    jobs = Counter(record.task.partition(":")[0] for record in trace.manifest.tasks)
+    words = [t("shell.header.tasks", lang, job=job, count=count) for job, count in jobs.items()]
+    return chip(" · ".join(words), kind="outline tasks")
+
+
+def _stepper(numbers: Sequence[int], step: int, lang: Lang) -> Component:
+    return html.Div(
+        [
+            button("previous", t("shell.header.previous_step", lang), icon("left")),
+            html.Span(
+                [
+                    html.B(t("shell.header.step", lang, step=f"{step:,}")),
+                    t("shell.header.steps_of", lang, count=f"{numbers[-1]:,}"),
+                ],
+                className="step-words",
+            ),
+            button("next", t("shell.header.next_step", lang), icon("right")),
+        ],
+        id="stepper",
+        className="stepper",
+        role="group",
+        **{
+            "aria-label": t("shell.header.steps", lang),
+            "data-step": step,
+            "data-steps": json.dumps(numbers),
+        },
+    )
+
+
+def _counts(trace: Trace, lang: Lang) -> Component:
+    """Recorded by the tasks, written by the collector, read here: three counts that should agree."""
+    recorded, written = trace.manifest.recorded or len(trace), trace.manifest.written or len(trace)
+    lost = max(0, recorded - min(written, len(trace)))
+    counts = {"recorded": f"{recorded:,}", "written": f"{written:,}", "read": f"{len(trace):,}"}
+    words = t("shell.header.spans", lang, count=f"{len(trace):,}", dropped=f"{lost:,}")
+    return chip(
+        [icon("warning" if lost else "check"), html.Span(words)],
+        kind="error counts" if lost else "outline counts",
+        says=t("shell.header.spans_says", lang, **counts),
+    )
+
+
+def _clock(lang: Lang) -> Component:
+    words = html.Span(t("shell.header.clock", lang))
+    says = t("shell.header.clock_says", lang)
+    return chip([icon("clock"), words], kind="outline clock", says=says)
+
+
+def _switches(lang: Lang) -> Component:
     words = html.Span(t("shell.header.lang", lang), className="lang-word")
+    copied = html.Span(t("shell.header.copied", lang), className="done-word", role="status")
     return html.Div(
         [
             button("theme", t("shell.header.theme", lang), icon("theme")),
             button("lang", t("shell.header.lang_says", lang), words),
-            button("copy", t("shell.header.copy", lang), [icon("link"), icon("check done")]),
+            button(
+                "copy", t("shell.header.copy", lang), [icon("link"), icon("check done"), copied]
+            ),
         ],
         className="switches",
     )
-
-
-def header(lang: Lang, run: list[Component], facts: list[Component]) -> list[Component]:
-    """`run` names it (left), `facts` are chips (right); both empty on the Library."""
-    name = run or [html.Span("vizdist", className="run-name")]
-    return [mark(lang), *name, html.Div(className="space"), *facts, switches(lang)]

@@ -14,6 +14,7 @@ from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon, link
 from vizdist.components.view import Page, View
 from vizdist.i18n import t
+from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps")
 _KEYS = {"graph": "g", "timeline": "t", "replay": "r"}  #: single keys that go to a page
@@ -53,6 +54,12 @@ def skeleton() -> Component:
 def rail(pages: Sequence[Page], view: View) -> list[Component]:
     """One entry a built page. Pages of a run are there only when a run is open."""
     return [_entry(page, view) for page in pages if "{trace}" not in page.PATH or view.trace]
+
+
+def title(view: View, trace: Trace | None) -> str:
+    """The tab says run, page and product."""
+    page = [t(f"shell.pages.{view.page}", view.lang)] if view.page else []
+    return " · ".join([*([trace.title] if trace else []), *page, "vizdist"])
 
 
 def _entry(page: Page, view: View) -> Component:

@@ -1,5 +1,6 @@
 """What the URL says, and what a page module is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 
@@ -39,15 +40,21 @@ class Page(Protocol):
     def register(self, app: Any, library: Any) -> None: ...
 
 
-def find_view(pages: tuple[Page, ...], path: str, lang: str) -> tuple[Page, View] | None:
-    """The page that a path below the prefix names, or None."""
-    parts = path.strip("/").split("/")
+def view_of(route: Route) -> View:
+    """What an address below the prefix asks for; page "" when it is none of ours."""
+    lang = as_lang(route["lang"])
+    match route["path"].strip("/").split("/"):
+        case [""]:
+            return View("library", "", lang)
+        case ["t", trace, page]:
+            return View(page, trace, lang)
+        case _:
+            return View("", "", lang)
+
+
+def page_of(pages: Sequence[Page], view: View) -> Page | None:
+    """The module that shows this view."""
     for page in pages:
-        pattern = page.PATH.strip("/").split("/")
-        if len(pattern) != len(parts):
-            continue
-        pairs = list(zip(pattern, parts, strict=True))
-        if all(wanted in ("{trace}", got) for wanted, got in pairs):
-            trace = next((got for wanted, got in pairs if wanted == "{trace}"), "")
-            return page, View(page.NAME, trace, as_lang(lang))
+        if view.page == page.NAME and bool(view.trace) == ("{trace}" in page.PATH):
+            return page
     return None

@@ -1,5 +1,6 @@
 """Plotly's share of the palette: one template a theme, the same tokens as assets/tokens.css."""
 
+import html
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -25,6 +26,17 @@ TOKENS: dict[Theme, dict[str, str]] = {
     },
 }  # fmt: skip
 
+#: Parts of a step: (fill, outline, texture). Hue and texture say the same.
+PARTS: dict[str, tuple[str, str, str]] = {
+    "compute": ("compute", "compute-s", ""),
+    "update": ("update", "update-s", "-"),
+    "transfer": ("recv", "recv-s", ""),
+    "rpc": ("idle", "idle-s", ""),
+    "wait": ("panel", "line2", "/"),
+    "queueing": ("panel", "ink3", "."),
+    "other": ("sunk", "line2", ""),
+}
+
 FONT = (
     'Inter, system-ui, "Segoe UI", "Helvetica Neue", "Noto Sans CJK SC", "PingFang SC", '
     '"Microsoft YaHei", sans-serif'
@@ -44,6 +56,11 @@ CONFIG: dict[str, Any] = {
 
 def as_theme(text: str | None) -> Theme:
     return "dark" if text == "dark" else "light"
+
+
+def plain(text: str) -> str:
+    """A name as Plotly draws it: Plotly reads tags in every text, a trace's names are none."""
+    return html.escape(text, quote=False)
 
 
 def blank(theme: Theme, **layout: Any) -> go.Figure:

@@ -20,7 +20,7 @@ class Quantity(NamedTuple):
 def figures(value: float) -> str:
     """Three figures, grouped: 1.58, 22.7, 784, 4,305; 0 stays 0."""
     magnitude = abs(value)
-    if magnitude >= 99.95 or value == int(value):
+    if magnitude >= 99.95 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
 
@@ -42,12 +42,11 @@ def micros(ns: float) -> str:
 
 def size(num_bytes: float) -> Quantity:
     """Bytes in binary units: 52 B, 1.04 KiB, 784 KiB, 31.1 MiB."""
-    value = float(num_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 999.5 or unit == "GiB":
-            return Quantity(figures(value), unit)
-        value /= 1024
-    raise AssertionError("the last unit always returns")
+    value, units = float(num_bytes), ["B", "KiB", "MiB", "GiB"]
+    unit = units.pop(0)
+    while abs(value) >= 999.5 and units:
+        value, unit = value / 1024, units.pop(0)
+    return Quantity(f"{value:,.0f}" if unit == "B" else figures(value), unit)
 
 
 def percentages(parts: list[float], decimals: int = 1) -> list[float]:

@@ -1,0 +1,132 @@
+"""One server and one Chromium for all browser tests; every test gets a tab of its own."""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.store.sample_trace import training_step, write_trace
+from vizdist.app import create_app
+from vizdist.cli import listen
+from vizdist.store.library import Library
+from vizdist.store.index import path_id
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+AXE = Path(__file__).parent / "axe.min.js"
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A served library: `url` ends with a slash, `run` is the id of its training run."""
+
+    url: str
+    run: str
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def serving(library: Library, prefix: str = "/") -> Iterator[str]:
+    listener = listen("127.0.0.1", 0)
+    config = uvicorn.Config(
+        create_app(library, url_prefix=prefix), lifespan="off", log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def training_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty steps of one worker and one ps, every 1.5 µs one."""
+    steps = [span for n in range(20) for span in training_step(n + 1, at=n * 1500)]
+    folder = tmp_path_factory.mktemp("runs") / "digits.trace"
+    return write_trace(
+        folder, steps, workload="digits-mlp", strategy="parameter_server_v1", steps=20
+    )
+
+
+@pytest.fixture(scope="session")
+def dashboard(training_run: Path) -> Iterator[Dashboard]:
+    for url in serving(Library([training_run])):
+        yield Dashboard(url, path_id(training_run))
+
+
+@pytest.fixture
+def tab(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page in a fresh context; at the end no script failed and nothing left this host."""
+    faults: list[str] = []
+    contexts = []
+
+    def open_tab(url: str, width: int = 1440, height: int = 900, **options: str) -> Page:
+        context = chromium.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+        page.on("request", lambda r: _note_foreign(r.url, faults))
+        page.goto(url)
+        page.wait_for_selector("main > *", timeout=20_000)
+        return page
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert not faults
+
+
+def _note_foreign(url: str, faults: list[str]) -> None:
+    if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
+        faults.append(f"asked {url}")
+
+
+def axe_faults(page: Page) -> list[str]:
+    """What axe-core finds, a line a rule and element."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")
+    return [
+        f"{rule['id']}: {node['html'][:120]} {node.get('failureSummary', '')[:200]}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+def overflow(page: Page) -> list[str]:
+    """Text that is cut or pokes out of the window sideways."""
+    return list(
+        page.evaluate(
+            """() => {
+              const found = [];
+              if (document.documentElement.scrollWidth > innerWidth) found.push("page scrolls");
+              for (const element of document.querySelectorAll("header *, nav *, main *")) {
+                const box = element.getBoundingClientRect();
+                if (box.width && box.right > innerWidth + 1 && !element.closest("[data-scrolls]"))
+                  found.push(`${element.className}: ${element.textContent.slice(0, 40)}`);
+              }
+              return found;
+            }"""
+        )
+    )

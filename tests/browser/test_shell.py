@@ -1,0 +1,101 @@
+"""The frame: address, Back, theme, language, keys, small screens."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Dashboard, axe_faults, overflow
+
+pytestmark = pytest.mark.browser
+Tab = Callable[..., Page]
+
+
+def summary(dashboard: Dashboard, query: str = "") -> str:
+    return f"{dashboard.url}t/{dashboard.run}/summary{query}"
+
+
+def test_the_step_is_in_the_address_and_back_undoes_it(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?step=12"))
+    expect(page.locator("#stepper")).to_contain_text("Step 12")
+    page.keyboard.press("]")
+    expect(page.locator("#stepper")).to_contain_text("Step 13")
+    expect(page).to_have_url(re.compile(r"step=13"))
+    page.go_back()
+    expect(page.locator("#stepper")).to_contain_text("Step 12")
+
+
+def test_a_selection_lives_in_the_address_and_escape_clears_it(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    page = tab(summary(dashboard, "?step=3&sel=node:mm"))
+    expect(page.locator("#strip")).to_contain_text("MatMul · worker:0")
+    page.reload()
+    expect(page.locator("#strip")).to_contain_text("mm")
+    page.locator("main").click(position={"x": 4, "y": 4})
+    page.keyboard.press("Escape")
+    expect(page.locator("#strip")).to_contain_text("Step 3")
+    expect(page).not_to_have_url(re.compile(r"sel="))
+    page.go_back()
+    expect(page.locator("#strip")).to_contain_text("mm")
+
+
+def test_a_link_keeps_what_the_viewer_looks_at(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?step=3&sel=node:mm&lang=zh"))
+    page.locator(".rail-item", has_text="运行库").click()
+    expect(page).to_have_url(re.compile(r"/\?lang=zh$"))
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"sel=node:mm"))
+
+
+def test_the_language_changes_in_place(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?step=4"))
+    page.get_by_role("button", name="切换到中文").click()
+    expect(page.locator("#stepper")).to_contain_text("第 4 步")
+    assert page.evaluate("document.documentElement.lang") == "zh"
+    expect(page).to_have_title(re.compile("概要"))
+
+
+def test_the_theme_is_kept_for_the_next_visit(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?theme=light"))
+    page.get_by_role("button", name="Light or dark").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.goto(dashboard.url)
+    page.wait_for_selector("main > *")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_an_unknown_run_says_what_to_do(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(f"{dashboard.url}t/0123456789abcdef/summary")
+    expect(page.locator("main")).to_contain_text("vizdist serve NAME.trace")
+
+
+def test_keys_are_listed(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard))
+    page.locator("body").press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Previous, next step")
+
+
+def test_tab_goes_from_skip_link_to_header_to_rail(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard))
+    places = []
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        places.append(page.evaluate("document.activeElement.closest('[id]').id"))
+    order = list(dict.fromkeys(places))
+    assert order[:1] == ["skip"]
+    assert order.index("header") < order.index("rail")
+
+
+@pytest.mark.parametrize("query", ["?theme=light", "?theme=dark", "?theme=light&lang=zh"])
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("where", ["", "summary"])
+def test_pages_are_accessible_and_fit(
+    tab: Tab, dashboard: Dashboard, where: str, width: int, query: str
+) -> None:
+    path = f"t/{dashboard.run}/{where}" if where else ""
+    page = tab(f"{dashboard.url}{path}{query}", width=width, height=900 if width > 700 else 844)
+    page.wait_for_load_state("networkidle")
+    assert axe_faults(page) == []
+    assert overflow(page) == []

@@ -1,0 +1,33 @@
+// The address bar as state: what goes in comes out.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { amend, equal, formatSelection, parse, parseSelection } from "../../assets/selection.mjs";
+
+test("a selection survives the address bar, colons and slashes in its id too", () => {
+  for (const id of ["0123456789abcdef", "train/update_w1", "/job:ps/replica:0;x;edge_1_w;0:0"]) {
+    const search = amend("", { sel: formatSelection({ type: "node", id }) });
+    assert.deepEqual(parse(search).sel, { type: "node", id });
+  }
+});
+
+test("what is no selection is none", () => {
+  for (const text of [null, "", "span", ":x"]) assert.equal(parseSelection(text), null);
+});
+
+test("amend changes its names and leaves the others", () => {
+  assert.equal(amend("?lang=zh&step=3", { step: 4 }), "?lang=zh&step=4");
+  assert.equal(amend("?step=3&sel=node:a", { sel: null }), "?step=3");
+  assert.equal(amend("?step=3", { step: null }), "");
+});
+
+test("a step is a whole number or none", () => {
+  assert.equal(parse("?step=12").step, 12);
+  assert.equal(parse("?step=x").step, null);
+  assert.equal(parse("").step, null);
+});
+
+test("values are equal by what they say", () => {
+  assert.ok(equal({ type: "node", id: "a" }, { type: "node", id: "a" }));
+  assert.ok(equal(undefined, null));
+  assert.ok(!equal(1, 2));
+});

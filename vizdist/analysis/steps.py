@@ -1,0 +1,51 @@
+"""Which steps a trace holds, and which one a page opens with."""
+
+from dataclasses import dataclass
+
+from vizdist.analysis.step_split import TaskSplit, split_of_client
+from vizdist.analysis.step_times import step_times
+from vizdist.store.trace import Trace
+
+MAX_COLUMNS = 120  #: steps drawn side by side; more would be thinner than 5 px
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """Steps of one task side by side; `count` is how many there are."""
+
+    task: str
+    splits: tuple[TaskSplit, ...]
+    count: int
+
+
+def step_numbers(trace: Trace) -> list[int]:
+    return sorted({step.number for step in trace.steps})
+
+
+def shown_step(trace: Trace, wanted: int | None) -> int | None:
+    """The wanted step if the trace holds it, else the one of median duration; None: no steps."""
+    if any(step.number == wanted for step in trace.steps):
+        return wanted
+    typical = step_times(trace).typical
+    return typical.number if typical else None
+
+
+def step_facts(trace: Trace, number: int) -> tuple[int, int]:
+    """(duration in ns, number of spans) of a step; of its first task where every worker runs one."""
+    return trace.step(number).duration, int((trace.all.step == number).sum())
+
+
+def steps_around(trace: Trace, number: int) -> StepRow:
+    """The steps of the task that runs this one, as many as fit, with this one among them."""
+    task = trace.step(number).task
+    steps = [step for step in trace.steps if step.task == task]
+    at = next(i for i, step in enumerate(steps) if step.number == number)
+    first = max(0, min(at - MAX_COLUMNS // 2, len(steps) - MAX_COLUMNS))
+    shown = steps[first : first + MAX_COLUMNS]
+    return StepRow(task, tuple(split_of_client(trace, step) for step in shown), len(steps))
+
+
+def splits_of(trace: Trace, number: int, most: int = 2) -> list[TaskSplit]:
+    """The split of a step for each of the first tasks that run one of this number."""
+    steps = [step for step in trace.steps if step.number == number]
+    return [split_of_client(trace, step) for step in steps[:most]]

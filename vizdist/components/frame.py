@@ -1,0 +1,68 @@
+"""What the address puts into the shell: page, rail, header, strip."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from dash import Dash, Input, Output
+from dash.development.base_component import Component
+
+from vizdist.analysis.selection import Selection
+from vizdist.analysis.steps import shown_step
+from vizdist.components import shell
+from vizdist.components.callbacks import callback
+from vizdist.components.cards import not_there
+from vizdist.components.header import library_header, run_header
+from vizdist.components.help import help_dialog
+from vizdist.components.strip import strip
+from vizdist.components.view import Page, Route, View, page_of, view_of
+from vizdist.i18n import t
+from vizdist.store.library import Library
+from vizdist.store.problems import TraceError
+from vizdist.store.trace import Trace
+
+logger = logging.getLogger(__name__)
+
+
+def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
+    """The address decides what stands in rail and main, the step what header and strip say."""
+    parts = [Output(part, "children") for part in ("rail", "main", "tabs", "skip", "overlay")]
+
+    @callback(app, *parts, Output("title", "data"), Input("route", "data"))
+    def show_page(route: Route) -> tuple[Any, ...]:
+        page, view, trace = _resolve(library, pages, route)
+        entries = shell.rail(pages, view)
+        body = page.layout(library, view) if page else _lost(view, route["path"])
+        skip, keys = t("shell.skip", view.lang), help_dialog(view.lang)
+        return entries, body, entries, skip, keys, shell.title(view, trace)
+
+    @callback(app, Output("header", "children"), Input("route", "data"), Input("step", "data"))
+    def show_header(route: Route, step: int | None) -> list[Component]:
+        _, view, trace = _resolve(library, pages, route)
+        if trace is None:
+            return library_header(view.lang, has_runs=bool(library.entries()))
+        return run_header(trace, shown_step(trace, step), view.lang)
+
+    seen = [Input(name, "data") for name in ("route", "sel", "step")]
+
+    @callback(app, Output("strip", "children"), *seen)
+    def show_strip(route: Route, sel: Selection | None, step: int | None) -> list[Component]:
+        _, view, trace = _resolve(library, pages, route)
+        return strip(trace, sel, trace and shown_step(trace, step), view, pages)
+
+
+def _resolve(
+    library: Library, pages: Sequence[Page], route: Route
+) -> tuple[Page | None, View, Trace | None]:
+    """Page, view and run of an address; no page when the address or its run is not there."""
+    view = view_of(route)
+    try:
+        return page_of(pages, view), view, library.open(view.trace) if view.trace else None
+    except TraceError as error:
+        logger.warning("%s", error)
+        return None, View("", "", view.lang), None
+
+
+def _lost(view: View, path: str) -> Component:
+    what = "no_trace" if path.startswith("/t/") else "not_there"
+    return not_there(view.lang, f"shell.{what}", f"shell.{what}_next")

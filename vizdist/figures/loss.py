@@ -1,0 +1,53 @@
+"""Loss over steps: one ink line a worker, both ends and the current step said in numbers."""
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from vizdist.figures.theme import TOKENS, Theme, blank, plain
+
+Point = tuple[int, float]
+_DASHES = ("solid", "dot", "dash", "dashdot", "longdash")  #: which worker: a line has no hue
+
+
+def loss_figure(
+    lines: Mapping[str, Sequence[Point]], step: int | None, theme: Theme, words: Mapping[str, str]
+) -> go.Figure:
+    """`lines` are (step, loss) by task; `words` holds `step` and `loss` for the hover."""
+    figure = blank(theme, margin={"l": 40, "r": 44, "t": 14, "b": 24})
+    hover = f"{words['step']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
+    for at, (task, points) in enumerate(lines.items()):
+        figure.add_scatter(
+            x=[number for number, _ in points],
+            y=[loss for _, loss in points],
+            mode="lines",
+            line={"color": TOKENS[theme]["ink"], "width": 2, "dash": _DASHES[at % len(_DASHES)]},
+            meta=plain(task),
+            hovertemplate=hover,
+        )
+    named = next(iter(lines.values()), ())
+    if named:
+        _name_points(figure, named, step, theme)
+    return figure
+
+
+def _name_points(
+    figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme
+) -> None:
+    tokens = TOKENS[theme]
+    now = [point for point in points if point[0] == step]
+    ends = [end for end in (points[0], points[-1]) if end not in now]
+    marks: list[tuple[Point, str, float]] = [(end, tokens["ink"], 7) for end in ends]
+    marks += [(point, tokens["mark"], 12) for point in now[:1]]
+    for (number, loss), fill, size in marks:
+        figure.add_scatter(
+            x=[number],
+            y=[loss],
+            mode="markers+text",
+            marker={"color": fill, "size": size, "line": {"color": tokens["ink"], "width": 1.6}},
+            text=[f"{loss:.3f}"],
+            textposition="top right" if number != points[-1][0] else "top center",
+            textfont={"color": tokens["ink"], "size": 12, "weight": 650},
+            hoverinfo="skip",
+            cliponaxis=False,
+        )

@@ -1,0 +1,50 @@
+"""Word-sized pictures for a row of the Library, as masks: the page gives them their colour."""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+
+def _svg(width: int, height: int, body: str) -> str:
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'preserveAspectRatio="none">{body}</svg>'
+    )
+    return f'url("data:image/svg+xml,{quote(text)}")'
+
+
+def line(values: Sequence[float], width: int = 110, height: int = 34) -> str:
+    """A line through all values, lowest at the bottom, with a dot on the last."""
+    if not values:
+        return ""
+    pad, low, high = 3.5, min(values), max(values)
+    across = (width - 2 * pad) / max(1, len(values) - 1)
+    scale = (height - 2 * pad) / ((high - low) or 1)
+    points = [
+        (pad + at * across, height - pad - (value - low) * scale) for at, value in enumerate(values)
+    ]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in thin(points, 4 * width))
+    x, y = points[-1]
+    stroke = 'fill="none" stroke="#000" stroke-width="1.7" stroke-linejoin="round"'
+    dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>'
+    return _svg(width, height, f'<polyline points="{path}" {stroke}/>{dot}')
+
+
+def dots(values: Sequence[float], top: float, width: int = 122, height: int = 18) -> str:
+    """A dot a value on a scale from 0 to `top`; close ones are stacked around the middle."""
+    pad, middle = 3, height / 2
+    stacks: dict[int, int] = {}
+    body = []
+    for value in values:
+        x = pad + (width - 2 * pad) * min(1.0, value / top if top else 0)
+        slot = round(x / 1.5)
+        level = stacks[slot] = stacks.get(slot, -1) + 1
+        offset = (level % 5 - 2) * 2.4 if level else 0
+        if level < 5:
+            body.append(f'<circle cx="{x:.1f}" cy="{middle + offset:.1f}" r="1.9"/>')
+    return _svg(width, height, "".join(body))
+
+
+def thin(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """At most about `most` points, the first and the last among them."""
+    stride = max(1, len(points) // most)
+    return [*points[:-1:stride], points[-1]]

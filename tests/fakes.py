@@ -10,6 +10,7 @@ from tracer.model.schema import SPAN_KINDS
 from tracer.model.trace_folder import Flag
 from tracer.record.clock import Clock, FakeClock
 from tracer.record.drain import HomeReader, find_homes
+from tracer.record.home import HOT_SUFFIX
 from tracer.record.recorder import Recorder
 from tracer.record.span_data import SpanData, decode
 
@@ -40,7 +41,7 @@ class Recording:
     def spans(self, *, at_end: bool = False) -> list[SpanData]:
         """All spans that ended so far, by start; at the end also those that never did."""
         self._homes += find_homes(self._scratch, {home.folder for home in self._homes})
-        for home in self._homes:
+        for home in [home for home in self._homes if not home.is_over]:
             self._spans += decode(home.take(at_end=at_end))
             home.release()
         return sorted(self._spans, key=lambda span: (span.start, -span.end))
@@ -51,6 +52,11 @@ class Recording:
     @property
     def num_recorded(self) -> int:
         return sum(home.num_recorded for home in self._homes)
+
+    @property
+    def num_rings(self) -> int:
+        """Threads that recorded at the same time, at most."""
+        return len({path.name.partition("-")[0] for path in self._scratch.glob(f"*/*{HOT_SUFFIX}")})
 
 
 @contextmanager

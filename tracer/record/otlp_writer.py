@@ -32,6 +32,9 @@ from tracer.record.fields import (
 from tracer.record.lanes import row_text
 
 LINE_SPANS: Final = 256
+LINE_BYTES: Final = (
+    256 << 10
+)  #: a line is closed before it grows beyond, so that members stay small
 MEMBER_BYTES: Final = 4 << 20  #: of text, before compression
 OTEL_KIND: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3}
 _ERROR_STATUS = '"status":{"code":2}'
@@ -129,9 +132,10 @@ def annotated(text: str, note: Annotation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Lines of a batch. Span `order[i]` of the batch stands in line `i // LINE_SPANS`."""
+    """Lines of a batch. Span `order[i]` of the batch stands in line `line_of[i]`."""
 
     order: npt.NDArray[np.int64]
+    line_of: npt.NDArray[np.int64]
     lines: list[bytes]
 
 
@@ -158,7 +162,9 @@ class Encoder:
             template = self._template(batch, group[0], int(bits[order[first]]))
             texts += _format(template, group, batch.home.keys)
         self._annotate(texts, batch, order)
-        return Encoded(order, list(self._lines(texts)))
+        groups = list(_line_groups(texts))
+        line_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        return Encoded(order, line_of, [self._line(group) for group in groups])
 
     def _template(self, batch: Batch, record: Any, bits: int) -> Template:
         known = (int(record["site"]), int(record["row"]), bits, int(record["flags"]))
@@ -175,10 +181,18 @@ class Encoder:
         for at in np.flatnonzero(np.isin(spans, noted)).tolist():
             texts[at] = annotated(texts[at], batch.annotations[int(spans[at])])
 
-    def _lines(self, texts: list[str]) -> Iterator[bytes]:
-        for first in range(0, len(texts), LINE_SPANS):
-            spans = ",".join(texts[first : first + LINE_SPANS])
-            yield f"{self._head}{spans}]}}]}}]}}\n".encode()
+    def _line(self, texts: list[str]) -> bytes:
+        return f"{self._head}{','.join(texts)}]}}]}}]}}\n".encode()
+
+
+def _line_groups(texts: list[str]) -> Iterator[list[str]]:
+    first = size = 0
+    for at, text in enumerate(texts):
+        if at > first and (at - first == LINE_SPANS or size + len(text) > LINE_BYTES):
+            yield texts[first:at]
+            first, size = at, 0
+        size += len(text)
+    yield texts[first:]
 
 
 def _format(template: Template, group: Records, keys: list[str]) -> Iterator[str]:

@@ -96,6 +96,10 @@ class Ring:
         self._files.append(file)
         return file
 
+    @property
+    def num_files(self) -> int:
+        return len(self._files)
+
     def num_waiting(self, enough: int) -> int:
         """Files the collector has yet to take; looked up only where there are more than enough."""
         if len(self._files) <= enough:

@@ -11,7 +11,7 @@ from tracer.model.trace_folder import COLUMNS, Manifest, TaskRecord, spans_path
 from tracer.record.columns import Columns, Places
 from tracer.record.drain import Batch, HomeReader, find_homes
 from tracer.record.manifest import update_manifest
-from tracer.record.otlp_writer import LINE_SPANS, MEMBER_BYTES, Encoded, Encoder, SpanFile
+from tracer.record.otlp_writer import MEMBER_BYTES, Encoded, Encoder, SpanFile
 
 PART_SPANS: Final = 1 << 15  #: spans encoded in one go
 
@@ -107,11 +107,10 @@ class Sink:
             offset = file.append(b"".join(group))
             members += [offset] * len(group)
             lines += range(len(group))
-        line_of = np.arange(len(encoded.order)) // LINE_SPANS
         return Places(
             str(file.path.relative_to(self._trace)),
-            np.array(members, np.int64)[line_of],
-            np.array(lines, np.uint32)[line_of],
+            np.array(members, np.int64)[encoded.line_of],
+            np.array(lines, np.uint32)[encoded.line_of],
         )
 
     def tell(self) -> None:

@@ -160,9 +160,12 @@ def _has_display() -> bool:
 
 def run_report(options: argparse.Namespace) -> int:
     """Prints the summary of a trace: the same sentences and numbers as the Summary page."""
-    from vizdist.report import print_report  # noqa: PLC0415
+    from vizdist.analysis.report import report_json, report_text  # noqa: PLC0415
+    from vizdist.store.trace import open_trace  # noqa: PLC0415
 
-    print_report(options.trace, options.step, as_json=options.json, lang=options.lang)
+    trace = open_trace(options.trace)
+    report = report_json if options.json else report_text
+    print(report(trace, options.step).rstrip())
     return 0
 
 

@@ -25,9 +25,9 @@ def test_the_worker_of_a_known_step_is_split_as_drawn(trace: Trace) -> None:
         "update": 0,
         "transfer": 100,
         "rpc": 40,
-        "wait": 100,
+        "wait": 50,
         "queueing": 100,
-        "other": 460,
+        "other": 510,
     }
 
 
@@ -37,9 +37,9 @@ def test_the_ps_is_split_too(trace: Trace) -> None:
     assert {name: ns for name, ns in ps.parts.items() if ns} == {
         "compute": 50,
         "update": 100,
-        "rpc": 60,
+        "transfer": 90,
         "queueing": 10,
-        "other": 780,
+        "other": 750,
     }
 
 

@@ -26,8 +26,8 @@ def write_trace(folder: Path, records: Iterable[SpanRecord], **manifest: object)
 def training_step(number: int, at: int = 0) -> list[SpanRecord]:
     """One step of a worker and a ps: 1000 ns in which every class of time occurs.
 
-    worker: 0 session.run; 100-200 queueing, 200-400 MatMul; 400-500 waiting recv, 500-600 its
-    transfer; 600-700 client RPC. ps: 100-150 read, 150-160 send, 700-800 update.
+    worker: 0 session.run; 100-200 queueing, 200-400 MatMul; 400-600 recv, whose request is at the ps
+    from 450, where the value exists from 500. ps: 100-150 read, 150-160 send, 700-800 update.
     """
     start = EPOCH + at
     ids = number * 100
@@ -44,11 +44,12 @@ def training_step(number: int, at: int = 0) -> list[SpanRecord]:
         span("worker:0", "executor", "op.run", 200, 400, "mm", span=ids + 2, parent=ids + 1,
              op="MatMul", device=WORKER, ready=start + 100),
         span("worker:0", "recv", "rendezvous.recv", 400, 600, "w", span=ids + 3, parent=ids + 1,
-             wait=100, bytes=256, key=key, link=ids + 5, flags=8),
-        span("worker:0", "rpc", "rpc.client", 600, 700, "RecvTensor", span=ids + 4, parent=ids + 1),
+             wait=50, bytes=256, key=key, link=ids + 5, flags=8),
+        span("worker:0", "rpc", "rpc.client", 410, 590, "RecvTensor", span=ids + 4, parent=ids + 3),
         span("ps:0", "executor", "rendezvous.send", 150, 160, "w", span=ids + 5, parent=ids + 1,
              bytes=256, key=key),
-        span("ps:0", "rpc", "rpc.server", 620, 680, "RecvTensor", span=ids + 6, parent=ids + 4),
+        span("ps:0", "rpc", "rpc.server", 450, 560, "RecvTensor", span=ids + 6, parent=ids + 4,
+             wait=50),
         span("ps:0", "executor", "op.run", 100, 150, "w/read", span=ids + 7, parent=ids + 1,
              op="ReadVariableOp", device=PS, ready=start + 100, version=number),
         span("ps:0", "executor", "op.run", 700, 800, "update_w", span=ids + 8, parent=ids + 1,

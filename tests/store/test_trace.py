@@ -46,7 +46,7 @@ def test_spans_are_found_by_step_kind_task_and_window(trace: Trace) -> None:
 
 def test_a_span_tells_all_of_itself(trace: Trace) -> None:
     recv = trace.span("00000000000000cb")
-    assert (recv.kind, recv.name, recv.wait, recv.bytes) == ("rendezvous.recv", "w", 100, 256)
+    assert (recv.kind, recv.name, recv.wait, recv.bytes) == ("rendezvous.recv", "w", 50, 256)
     assert (recv.task, recv.lane, recv.link) == ("worker:0", "recv", f"{205:016x}")
     assert recv.flags == ("remote",)
     with pytest.raises(TraceError, match="is not in trace mlp"):

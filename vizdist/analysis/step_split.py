@@ -4,9 +4,9 @@ The first class that holds wins, in the order of CLASSES:
 
 compute   an op runs that writes no variable
 update    an op runs that writes a variable
-transfer  a value exists and is on its way: a recv after its wait, a served recv_tensor after its wait
+transfer  a value exists and is on its way, to this task or from it
 rpc       a request or an answer travels, or a request is served without a partition running for it
-wait      a recv waits for a value that does not exist yet
+wait      a recv's request has arrived where the value will be, and there is no value yet
 queueing  an op has its inputs and does not run yet
 other     none of these: dispatch between ops, or nothing to do
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vizdist.analysis.recv_parts import recv_parts
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
@@ -91,22 +92,29 @@ def _intervals(trace: Trace, own: Spans) -> list[Interval]:
     writes = np.array([is_update(word) for word in (*own.words["op"], "")], np.bool_)[
         ops.codes("op")
     ]
-    recvs = own.take(own.is_kind("rendezvous.recv"))
-    served = own.take(own.is_kind("rpc.server") & (own.wait > 0) | _is_tensor(own))
+    parts = recv_parts(trace, own)
     ready = ops.take(ops.ready > 0)
     return [
         (ops.start[~writes], ops.end[~writes]),
         (ops.start[writes], ops.end[writes]),
-        _joined((recvs.start + recvs.wait, recvs.end), (served.start + served.wait, served.end)),
+        _joined((parts.exists, parts.recvs.end), _sent(trace, own)),
         _rpc(trace, own),
-        (recvs.start, recvs.start + recvs.wait),
+        (parts.served, parts.exists),
         (ready.ready, ready.start),
     ]
 
 
+def _sent(trace: Trace, own: Spans) -> Interval:
+    """From when a value exists that another task asked for until it arrived there."""
+    served = own.take(_is_tensor(own))
+    client = trace.places(served.parent)
+    arrived = np.where(client >= 0, trace.all.end[client], 0)
+    return served.start + served.wait, np.maximum(served.end, arrived)
+
+
 def _is_tensor(spans: Spans) -> Array:
-    """Served calls that carry a tensor."""
-    mask: Array = spans.is_kind("rpc.server") & (spans.bytes > 0)
+    """Served calls that hand over a value, which is of no size if it is dead or only control."""
+    mask: Array = spans.is_kind("rpc.server") & spans.has_word("name", "RecvTensor")
     return mask
 
 
@@ -128,7 +136,7 @@ def _rpc(trace: Trace, own: Spans) -> Interval:
         np.where(known, np.clip(begun, clients.start, clients.end), clients.end),
     )
     answered = (np.clip(ended, clients.start, clients.end)[known], clients.end[known])
-    served = own.take(own.is_kind("rpc.server") & ~_is_tensor(own) & (own.wait == 0))
+    served = own.take(own.is_kind("rpc.server") & ~_is_tensor(own))
     return _joined(asked, answered, _without_runs(own, served))
 
 

@@ -22,6 +22,7 @@ class Problem:
     text: str
     count: int = 1
     where: str = ""
+    detail: str = ""
 
 
 PROBLEMS = {
@@ -35,15 +36,14 @@ PROBLEMS = {
     "token": "{count:,} bare words (inf, nan, N/A) of {where} are shown as not available",
     "skipped": "{count:,} events of {where} are no spans and were not read: {detail}",
     "invalid": "{count:,} spans of {where} had no usable times and were left out",
-    "overlap": "{count:,} spans overlap another of their lane without nesting; they got rows of their own",
+    "overlap": "{count:,} spans of {where} overlap another of their lane without nesting; "
+    "they got rows of their own",
     "orphan": "{count:,} spans name a parent that is not in this trace; the first is {where}",
     "cycle": "{count:,} spans were their own ancestors; the circle was cut at {where}",
     "time-unit": "the median span of {where} lasts {detail}, which is unusual: if its times are not µs, "
     "say so with --time-unit",
     "manifest": "{where} cannot be read: {detail}",
-    "unmerged": "{where} has no complete columns, so its span files were read instead",
     "missing-task": "{where} has no span file",
-    "format": "{where} cannot be read: {detail}",
     "segment": "{where} could not be used, so the span files were read instead: {detail}",
     "graph": "the graph at stage {where} is incomplete: {detail}",
     "count": "{count:,} recorded spans were not written",
@@ -52,4 +52,4 @@ PROBLEMS = {
 
 def problem(kind: str, count: int = 1, where: str = "", detail: str = "") -> Problem:
     text = PROBLEMS[kind].format(count=count, where=where, detail=detail)
-    return Problem(kind, text, count, where)
+    return Problem(kind, text, count, where, detail)

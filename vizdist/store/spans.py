@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 
@@ -103,22 +102,20 @@ class Spans:
 
     def code(self, column: str, word: str) -> int:
         """The code of a word, -1 if no span has it."""
-        return self._code_tables.get((column, word), -1)
+        words = self.words[column]
+        return words.index(word) if word in words else -1
 
-    @cached_property
-    def _code_tables(self) -> Mapping[tuple[str, str], int]:
-        return {
-            (column, word): code
-            for column in ("kind", "op", "device")
-            for code, word in enumerate(self.words[column])
-        }
+    def has_word(self, column: str, *words: str) -> Array:
+        """A mask of the spans that have one of these words in a text column."""
+        codes = [code for word in words if (code := self.code(column, word)) >= 0]
+        if len(codes) == 1:
+            same: Array = self.columns[column] == codes[0]
+            return same
+        return np.isin(self.columns[column], codes)
 
     def is_kind(self, *kinds: str) -> Array:
         """A mask of the spans of these kinds."""
-        codes = [code for kind in kinds if (code := self.code("kind", kind)) >= 0]
-        if len(codes) == 1:
-            return cast("Array", self.columns["kind"] == codes[0])
-        return np.isin(self.columns["kind"], codes)
+        return self.has_word("kind", *kinds)
 
     def take(self, which: Array) -> "Spans":
         """The spans of a mask or at some positions."""

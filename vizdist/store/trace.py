@@ -22,7 +22,9 @@ from vizdist.store.spans import Spans, join_segments
 from vizdist.store.tiles import TileIndex, TileSet, cut_tiles, index_flagged, index_spans
 
 JOB_ORDER = ("launcher", "client", "chief", "master", "worker", "ps")
-LANE_ORDER = ("client", "master", "executor", "recv", "rpc")
+LANE_ORDER = (
+    "client", "master", "worker", "partition", "executor", "recv", "feeds", "fetches", "rpc",
+)  # fmt: skip
 ROOT_KIND = "session.run"
 
 

@@ -1,0 +1,151 @@
+"""How many bytes went from where to where, as the transport counted them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracer.model.cluster import DeviceName
+from tracer.model.graph_table import NodeRow
+from tracer.model.step import RendezvousKey, RendezvousKeyError
+from tracer.model.trace_folder import Flag
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import StepInfo, Trace
+
+VARIABLE_OPS = ("VarHandleOp", "VariableV2", "Variable")
+
+Pair = tuple[str, str]  #: sending and receiving device (or task)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What crossed under one edge name, over all steps looked at."""
+
+    name: str
+    source: str
+    target: str
+    bytes: int
+    count: int
+    span: int  #: one of its recvs
+
+
+@dataclass(frozen=True, slots=True)
+class BytesMoved:
+    """Bytes by pair of devices, over `num_steps` steps; feeds and fetches are not among them.
+
+    `variable_bytes` are those of the variables that another device reads, 0 if the graph is not known.
+    """
+
+    num_steps: int
+    by_device: Mapping[Pair, int]
+    tensors: tuple[Tensor, ...]
+    variable_bytes: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_device.values())
+
+    @property
+    def per_step(self) -> float:
+        return self.total / self.num_steps if self.num_steps else 0.0
+
+    @property
+    def by_task(self) -> dict[Pair, int]:
+        tasks: dict[Pair, int] = {}
+        for (source, target), count in self.by_device.items():
+            pair = task_of_device(source), task_of_device(target)
+            tasks[pair] = tasks.get(pair, 0) + count
+        return tasks
+
+    @property
+    def matches_closed_form(self) -> bool:
+        """Whether each step moved every variable once and its gradient once: 2·S."""
+        expected = 2 * self.variable_bytes * self.num_steps
+        return expected > 0 and self.total == expected
+
+
+def task_of_device(device: str) -> str:
+    """`ps:0` of a whole device name; what is none stays as it is."""
+    try:
+        return str(DeviceName.parse(device).task_name)
+    except ValueError:
+        return device
+
+
+def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
+    """Of one step, or of all."""
+    spans = trace.all.take(trace.step_places(step)) if step else trace.all
+    moved = spans.take(_between_devices(spans))
+    tensors = sorted(_tensors(moved), key=lambda tensor: -tensor.bytes)
+    by_device: dict[Pair, int] = {}
+    for tensor in tensors:
+        pair = tensor.source, tensor.target
+        by_device[pair] = by_device.get(pair, 0) + tensor.bytes
+    graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
+    rows = graph.stages.get("placed", ()) if graph else ()
+    steps = 1 if step else len(trace.steps)
+    return BytesMoved(steps, by_device, tuple(tensors), variable_bytes(rows))
+
+
+def _between_devices(spans: Spans) -> Array:
+    """Recvs inside steps that got a value from another device of the graph."""
+    idle = Flag.CLIENT_EDGE | Flag.ERROR | Flag.UNFINISHED
+    mask: Array = spans.is_kind("rendezvous.recv") & (spans.flags & idle == 0) & (spans.step > 0)
+    return mask
+
+
+def _tensors(recvs: Spans) -> list[Tensor]:
+    """Recvs by rendezvous key; all iterations of a loop share their edge."""
+    found: dict[tuple[str, str, str], Tensor] = {}
+    totals = np.bincount(recvs.codes("key"), recvs.bytes, len(recvs.words["key"]))
+    codes, first, counts = np.unique(recvs.codes("key"), return_index=True, return_counts=True)
+    for code, place, count in zip(codes.tolist(), first.tolist(), counts.tolist(), strict=True):
+        try:
+            key = RendezvousKey.parse(recvs.words["key"][code])
+        except RendezvousKeyError:
+            continue
+        edge = key.edge_name, key.src_device, key.dst_device
+        known = found.get(edge)
+        found[edge] = Tensor(
+            tensor_title(key.edge_name),
+            key.src_device,
+            key.dst_device,
+            int(totals[code]) + (known.bytes if known else 0),
+            count + (known.count if known else 0),
+            known.span if known else int(recvs.span[place]),
+        )
+    return list(found.values())
+
+
+def tensor_title(edge_name: str) -> str:
+    """`edge_12_mm1_grad/MatMul` is the output of `mm1_grad/MatMul`."""
+    head, _, rest = edge_name.partition("_")
+    number, _, node = rest.partition("_")
+    return node if head == "edge" and number.isdigit() and node else edge_name
+
+
+def variable_bytes(rows: tuple[NodeRow, ...]) -> int:
+    """Bytes of the variables whose value a node on another device takes."""
+    nodes = {row.name: row for row in rows}
+    crossing: dict[str, int] = {}
+    for row in rows:
+        for text in row.inputs:
+            source = nodes.get(text.partition(":")[0])
+            if source is None or source.device == row.device:
+                continue
+            variable = _variable_behind(source, nodes)
+            if variable is not None and source.bytes:
+                crossing[variable] = source.bytes
+    return sum(crossing.values())
+
+
+def _variable_behind(node: NodeRow, nodes: Mapping[str, NodeRow]) -> str | None:
+    """The variable that a node is, or that it reads."""
+    if node.op in VARIABLE_OPS:
+        return node.name
+    if node.op in ("ReadVariableOp", "Identity") and node.inputs:
+        source = nodes.get(node.inputs[0].partition(":")[0])
+        if source is not None and source.op in VARIABLE_OPS:
+            return source.name
+    return None

@@ -1,0 +1,33 @@
+"""How large the graph is at each stage, and how many pairs its cuts need."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tracer.model.graph_table import NodeRow
+from vizdist.store.graphs import GraphTable
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCounts:
+    """`nodes` by stage, in order; `pairs` are Send/Recv pairs between devices, without the client's."""
+
+    nodes: Mapping[str, int]
+    devices: int
+    pairs: int
+    control_pairs: int
+
+
+def graph_counts(graph: GraphTable) -> GraphCounts:
+    last = graph.stages.get("device") or graph.stages.get("worker") or ()
+    sends = _sends(last)
+    placed = graph.stages.get("placed") or last
+    return GraphCounts(
+        {stage: len(rows) for stage, rows in graph.stages.items()},
+        len({row.device for row in placed if row.device}),
+        len(sends),
+        sum(send.attrs.get("edge_kind") == "control" for send in sends),
+    )
+
+
+def _sends(rows: Sequence[NodeRow]) -> list[NodeRow]:
+    return [row for row in rows if row.op == "_Send" and not row.attrs.get("client_terminated")]

@@ -1,0 +1,158 @@
+"""What to look at next: findings by the time a step would save, faults first, each with its proof."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vizdist.analysis.faults import faults
+from vizdist.analysis.op_totals import op_totals
+from vizdist.analysis.slow_step import why_slow
+from vizdist.analysis.staleness import staleness
+from vizdist.analysis.step_split import split_of_client
+from vizdist.analysis.step_times import StepTimes, step_times
+from vizdist.i18n.units import duration, figures, size
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import Trace
+
+WORTH_SAYING = 0.05  #: part of a step below which a finding is noise
+MUCH_OTHER = 0.15  #: part of a step that dispatch should stay under
+LARGE_BYTES = 256 << 10  #: a transfer this large pays by the byte, a smaller one by the message
+SAID = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`key` names two texts, `analysis.look.<key>.says` and `.remedy`, that take `values`.
+
+    `hue` is what the machine is doing; `proof` are span ids; `saved` ns a step, for the order.
+    """
+
+    key: str
+    hue: str
+    saved: float
+    values: Mapping[str, object] = field(default_factory=dict)
+    proof: tuple[int, ...] = ()
+    step: int = 0
+
+
+def look_next(trace: Trace) -> list[Finding]:
+    times = step_times(trace)
+    found = [*_faults(trace)]
+    if times.typical is not None:
+        costs = [*_slow_step(trace, times), *_ops(trace, times), *_recvs(trace, times)]
+        costs += [*_dispatch(trace, times), *_stale(trace, times)]
+        enough = WORTH_SAYING * times.median
+        found += sorted((f for f in costs if f.saved >= enough), key=lambda f: -f.saved)
+    return found[:SAID]
+
+
+def _faults(trace: Trace) -> Iterator[Finding]:
+    wrong = faults(trace)
+    for task in wrong.tasks:
+        values = {"task": task.task, "outcome": task.outcome, "error": task.error or wrong.error}
+        yield Finding("task", "error", 0, values, wrong.proof)
+    if wrong.num_missing:
+        yield Finding("missing", "error", 0, {"count": wrong.num_missing})
+
+
+def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
+    slow, usual = times.outlier, times.typical
+    if slow is None or usual is None:
+        return
+    values: dict[str, object] = {
+        "step": slow.number,
+        "took": str(duration(slow.duration)),
+        "usual": str(duration(usual.duration)),
+    }
+    saved = (slow.duration - usual.duration) / len(times.steps)
+    cause = why_slow(trace, slow, usual)
+    proof = (slow.span,) if cause is None else (cause.span,)
+    if cause is not None:
+        values |= {"task": cause.task, "name": cause.name, "late": str(duration(cause.late))}
+    key = "slow_unknown" if cause is None else f"slow_{cause.measure}"
+    # one slow step in many saves little a step, yet it is what a reader sees first
+    worth = max(saved, WORTH_SAYING * times.median)
+    yield Finding(key, "wait", worth, values, proof, slow.number)
+
+
+def _ops(trace: Trace, times: StepTimes) -> Iterator[Finding]:
+    for total in op_totals(trace)[:2]:
+        each = total.total / len(times.steps)
+        values = {
+            "name": total.name,
+            "op": total.op,
+            "task": total.task,
+            "time": str(duration(each)),
+            "share": f"{figures(100 * each / times.median)} %",
+        }
+        key = "update" if total.is_update else "op"
+        hue = "update" if total.is_update else "compute"
+        yield Finding(key, hue, each, values, (total.slowest,), _step_of(trace, total.slowest))
+
+
+def _recvs(trace: Trace, times: StepTimes) -> Iterator[Finding]:
+    """The tensor that takes longest to come, and the one that is waited for longest."""
+    recvs = trace.all.take(trace.all.is_kind("rendezvous.recv") & (trace.all.step > 0))
+    if not len(recvs):
+        return
+    for key, hue, lengths in (
+        ("transfer", "recv", recvs.duration - recvs.wait),
+        ("wait", "wait", recvs.wait),
+    ):
+        total, most = _greatest(recvs, lengths)
+        each = total / len(times.steps)
+        num_bytes = int(recvs.bytes[most])
+        values = {
+            "name": str(recvs.text("name")[most]),
+            "task": str(recvs.task[most]),
+            "time": str(duration(each)),
+            "bytes": str(size(num_bytes)),
+            "share": f"{figures(100 * each / times.median)} %",
+        }
+        small = key == "transfer" and num_bytes < LARGE_BYTES
+        yield Finding(
+            "small_transfer" if small else key,
+            hue,
+            each,
+            values,
+            (int(recvs.span[most]),),
+            int(recvs.step[most]),
+        )
+
+
+def _greatest(recvs: Spans, lengths: Array) -> tuple[int, int]:
+    """(ns of the costliest key in all, place of its longest recv)."""
+    totals = np.bincount(recvs.codes("key"), lengths)
+    code = int(np.argmax(totals))
+    own = np.flatnonzero(recvs.codes("key") == code)
+    return int(totals[code]), int(own[np.argmax(lengths[own])])
+
+
+def _dispatch(trace: Trace, times: StepTimes) -> Iterator[Finding]:
+    if times.typical is None:
+        return
+    split = split_of_client(trace, times.typical)
+    other = split.parts["other"]
+    if other > MUCH_OTHER * split.total:
+        values = {
+            "task": split.task,
+            "time": str(duration(other)),
+            "share": f"{figures(100 * other / split.total)} %",
+        }
+        step = times.typical
+        yield Finding("other", "idle", float(other), values, (step.span,), step.number)
+
+
+def _stale(trace: Trace, times: StepTimes) -> Iterator[Finding]:
+    found = staleness(trace)
+    if found.most:
+        late = sum(count for missed, count in found.missed.items() if missed)
+        values = {"most": found.most, "count": late, "all": found.num_updates}
+        step = _step_of(trace, found.worst)
+        yield Finding("stale", "update", times.median * WORTH_SAYING, values, (found.worst,), step)
+
+
+def _step_of(trace: Trace, span: int) -> int:
+    return int(trace.all.step[trace.place(span)])

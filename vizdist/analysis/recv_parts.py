@@ -1,0 +1,57 @@
+"""The three parts of a recv: its request travels, its value does not exist yet, its value travels.
+
+A recv from another task is served there by a call; the recorded wait is measured where the value comes
+into being, so it begins when the request arrived, not when it was sent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracer.model.trace_folder import Flag
+from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
+from vizdist.store.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class RecvParts:
+    """`recvs` between devices; `served` ns when the request was there, `exists` when the value was."""
+
+    recvs: Spans
+    served: Array
+    exists: Array
+
+    @property
+    def wait(self) -> Array:
+        waits: Array = self.exists - self.served
+        return waits
+
+    @property
+    def transfer(self) -> Array:
+        transfers: Array = self.recvs.end - self.exists
+        return transfers
+
+
+def recv_parts(trace: Trace, spans: Spans) -> RecvParts:
+    """Of the recvs among `spans` that bring a value from one device to another."""
+    client_edges = (spans.flags & Flag.CLIENT_EDGE) != 0
+    recvs = spans.take(spans.is_kind("rendezvous.recv") & ~client_edges)
+    calls = spans.take(spans.is_kind("rpc.client"))
+    if not len(calls):
+        return RecvParts(recvs, recvs.start, np.minimum(recvs.start + recvs.wait, recvs.end))
+    call = _call_of(recvs, calls)
+    server = trace.served_by(calls.span[call])
+    known = (calls.parent[call] == recvs.span) & (server >= 0)
+    begun, waited = trace.all.start[server], trace.all.wait[server]
+    served = np.where(known, np.clip(begun, recvs.start, recvs.end), recvs.start)
+    exists = np.where(known, begun + waited, recvs.start + recvs.wait)
+    return RecvParts(recvs, served, np.clip(exists, served, recvs.end))
+
+
+def _call_of(recvs: Spans, calls: Spans) -> Array:
+    """For each recv the place of the call that is its child, if it has one."""
+    order = np.argsort(calls.parent, kind="stable")
+    at = np.searchsorted(calls.parent[order], recvs.span)
+    places: Array = order[np.minimum(at, len(order) - 1)]
+    return places

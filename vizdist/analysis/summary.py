@@ -1,0 +1,184 @@
+"""The run in sentences: templates with values, each with the page that shows it and its proof."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
+from vizdist.analysis.faults import Faults, faults
+from vizdist.analysis.graph_counts import graph_counts
+from vizdist.analysis.look_next import Finding, look_next
+from vizdist.analysis.loss_curve import LossCurve, loss_curve
+from vizdist.analysis.slow_step import why_slow
+from vizdist.analysis.staleness import Staleness, staleness
+from vizdist.analysis.step_split import TaskSplit, split_of_client
+from vizdist.analysis.step_times import StepTimes, step_times
+from vizdist.i18n.units import duration, figures, size
+from vizdist.store.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """`analysis.<key>` in a catalogue, filled with `values`; `page` shows it, `proof` are span ids."""
+
+    key: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    page: str = ""
+    proof: tuple[int, ...] = ()
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All that the Summary page and `vizdist report` say of a trace."""
+
+    headline: tuple[Sentence, ...]
+    sentences: tuple[Sentence, ...]
+    findings: tuple[Finding, ...]
+    times: StepTimes
+    moved: BytesMoved
+    loss: LossCurve
+    stale: Staleness
+    faults: Faults
+    typical: TaskSplit | None  #: of a step of median length
+
+
+def summarise(trace: Trace) -> Summary:
+    times = step_times(trace)
+    typical = split_of_client(trace, times.typical) if times.typical else None
+    parts = Summary(
+        (),
+        (),
+        tuple(look_next(trace)),
+        times,
+        bytes_moved(trace),
+        loss_curve(trace),
+        staleness(trace),
+        faults(trace),
+        typical,
+    )
+    return Summary(
+        tuple(_headline(trace, parts)),
+        tuple(_sentences(trace, parts)),
+        *(getattr(parts, name) for name in list(Summary.__dataclass_fields__)[2:]),
+    )
+
+
+def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
+    steps = sorted({step.number for step in seen.times.steps})
+    if not steps:
+        yield Sentence("headline.no_steps", {"count": len(trace)})
+        return
+    losses = seen.loss.main
+    if len(losses) > 1:
+        values = {
+            "count": len(steps),
+            "first": f"{losses[0][1]:.3f}",
+            "last": f"{losses[-1][1]:.3f}",
+        }
+        yield Sentence("headline.loss", values)
+    else:
+        yield Sentence("headline.steps", {"count": len(steps)})
+    if seen.typical is not None:
+        name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
+        share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
+        took = str(duration(seen.times.median))
+        yield Sentence(f"headline.most.{name}", {"took": took, "share": share})
+
+
+def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
+    yield from _of_graph(trace)
+    yield from _of_steps(seen)
+    yield from _of_bytes(seen.moved)
+    yield from _of_outlier(trace, seen.times)
+    yield from _of_variables(seen.stale)
+    if seen.loss.accuracy is not None:
+        yield Sentence("accuracy", {"accuracy": f"{100 * seen.loss.accuracy:.1f} %"}, "summary")
+    yield from _of_faults(seen.faults)
+
+
+def _of_graph(trace: Trace) -> Iterator[Sentence]:
+    graph = trace.graph(trace.steps[-1]) if trace.steps else None
+    if graph is None or not graph.stages:
+        return
+    counts = graph_counts(graph)
+    values: dict[str, object] = {
+        "full": counts.nodes.get("full", 0),
+        "pruned": counts.nodes.get("pruned", 0),
+        "devices": counts.devices,
+        "pairs": counts.pairs,
+        "control": counts.control_pairs,
+    }
+    key = "graph" if counts.pairs else "graph_uncut"
+    yield Sentence(key, values, "graph", (), trace.steps[-1].number)
+
+
+def _of_steps(seen: Summary) -> Iterator[Sentence]:
+    split = seen.typical
+    if split is None:
+        return
+    compute, transfer, update = (split.parts[name] for name in ("compute", "transfer", "update"))
+    values: dict[str, object] = {
+        "took": str(duration(split.total)),
+        "compute": str(duration(compute)),
+        "transfer": str(duration(transfer)),
+        "update": str(duration(update)),
+        "task": split.task,
+    }
+    yield Sentence("median", values, "timeline", (split.step.span,), split.step.number)
+
+
+def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
+    if not moved.total:
+        return
+    most = moved.tensors[0]
+    values: dict[str, object] = {
+        "bytes": str(size(moved.per_step)),
+        "name": most.name,
+        "share": f"{figures(100 * most.bytes / moved.total)} %",
+    }
+    yield Sentence("bytes", values, "timeline", (most.span,))
+    if moved.variable_bytes:
+        key = "closed_form" if moved.matches_closed_form else "not_closed_form"
+        said = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}
+        yield Sentence(key, said, "summary")
+
+
+def _of_outlier(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
+    if times.outlier is None or times.typical is None:
+        return
+    cause = why_slow(trace, times.outlier, times.typical)
+    values: dict[str, object] = {
+        "step": times.outlier.number,
+        "took": str(duration(times.outlier.duration)),
+    }
+    if cause is None:
+        proof = (times.outlier.span,)
+        yield Sentence("outlier.unknown", values, "timeline", proof, times.outlier.number)
+        return
+    values |= {"task": cause.task, "name": cause.name, "late": str(duration(cause.late))}
+    key = f"outlier.{cause.measure}"
+    yield Sentence(key, values, "timeline", (cause.span,), times.outlier.number)
+
+
+def _of_variables(stale: Staleness) -> Iterator[Sentence]:
+    if not stale.num_variables:
+        return
+    values: dict[str, object] = {
+        "count": stale.num_variables,
+        "updates": stale.num_updates,
+        "late": sum(number for missed, number in stale.missed.items() if missed),
+        "most": stale.most,
+    }
+    yield Sentence("stale" if stale.most else "fresh", values, "timeline", (stale.worst,))
+
+
+def _of_faults(wrong: Faults) -> Iterator[Sentence]:
+    for task in wrong.tasks:
+        values = {"task": task.task, "outcome": task.outcome}
+        yield Sentence(f"ended.{task.outcome}", values, "timeline", wrong.proof)
+    if wrong.unfinished:
+        said: dict[str, object] = {
+            "count": sum(wrong.unfinished.values()),
+            "tasks": ", ".join(wrong.unfinished),
+        }
+        yield Sentence("unfinished", said, "timeline", wrong.proof)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tracer.model.cluster import DeviceName, TaskName
+from tracer.model.dtypes import num_outputs
 from tracer.model.graph import Graph, GraphError, Partition
 from tracer.model.step import SpanContext
 from tracer.ops.infer import infer_specs
@@ -54,7 +55,12 @@ class ClientGraph:
 
 
 def with_specs(graph: Graph) -> Graph:
-    """The graph with the dtypes and shapes that can be known before a step, for all who look at it."""
+    """The graph with the dtypes and shapes that can be known before a step, for all who look at it.
+
+    A captured graph knows its own; those of a hand-written one are found here.
+    """
+    if all(node.specs or not num_outputs(node) for node in graph.nodes):
+        return graph
     specs = infer_specs(graph)
     return Graph(node.with_(specs=node.specs or specs[node.name]) for node in graph.nodes)
 

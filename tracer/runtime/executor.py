@@ -86,8 +86,7 @@ class _Run:
     def _arrived(self, position: int, span: OpenSpan, received: Received) -> None:
         node = self._nodes[position]
         if self._context.sampled:
-            end, is_remote = self._recorder.now(), node.source is not None
-            close_recv(self._recorder, span, received, end, node.flags, is_remote=is_remote)
+            close_recv(self._recorder, span, received, is_remote=node.source is not None)
         partition = self._executor.partition
         try:
             self._values[node.outputs[0]] = value_of(partition, node, received)
@@ -121,7 +120,6 @@ class _Run:
             ready,
             num_bytes=sum(map(size_of, moved)),
             key=node.key_number,
-            flags=node.flags,
             extra=variable.version if node.writes and variable is not None else version,
         )
 

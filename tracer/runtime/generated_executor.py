@@ -187,8 +187,7 @@ class _TracedRun(_Run):
 
     def arrived_traced(self, recv: _Waiting, span: OpenSpan, received: Received) -> None:
         recorder, node = self.executor.recorder, recv.node
-        end = recorder.now()
-        close_recv(recorder, span, received, end, node.flags, is_remote=node.source is not None)
+        end = close_recv(recorder, span, received, is_remote=node.source is not None)
         self.take(recv, received)
         self.count_down(recv.segments, end)
 

@@ -9,7 +9,6 @@ import torch
 from tracer.model.graph import Graph, GraphError, Node, Partition
 from tracer.model.graph_table import chunks_of_graph
 from tracer.model.step import SpanContext
-from tracer.model.trace_folder import Flag
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.passes.partition import partition_by_device
 from tracer.record.open_span import OpenSpan
@@ -228,7 +227,6 @@ class _GraphRun:
                 now(),
                 num_bytes=tensor.nbytes,
                 key=end.key_number,
-                flags=Flag.CLIENT_EDGE,
             )
 
     def _fetch(self, key: str) -> None:
@@ -238,9 +236,7 @@ class _GraphRun:
 
     def _received(self, key: str, span: OpenSpan, received: Received) -> None:
         if self._request.context.sampled:
-            recorder = self._env.recorder
-            flags = Flag.CLIENT_EDGE
-            close_recv(recorder, span, received, recorder.now(), flags, is_remote=False)
+            close_recv(self._env.recorder, span, received, is_remote=False)
         if received.error is not None:
             self._ended(received.error)
         elif received.tensor is None:

@@ -85,7 +85,7 @@ class MasterStep:
             if is_last:
                 self._state.move("all parts ended")
         if fails and result.error is not None:
-            self._abort_running(result.error)
+            self._abort_parts(result.error)
         if is_last:
             self._finish()
 
@@ -100,12 +100,11 @@ class MasterStep:
                 return
             self._errors.append(error)
             self._begin_abort("time out" if error.code == "DEADLINE_EXCEEDED" else "part failed")
-        self._abort_running(error)
+        self._abort_parts(error)
 
-    def _abort_running(self, error: StepError) -> None:
-        with self._lock:
-            running = [self._graph.parts[number] for number in self._running]
-        for part in running:
+    def _abort_parts(self, error: StepError) -> None:
+        """Also those that ended: what they have sent is not fetched any more."""
+        for part in self._graph.parts:
             with contextlib.suppress(StepError):  # who cannot be reached has his own error
                 part.worker.start_abort(self.step_id, error.as_derived())
 

@@ -13,7 +13,6 @@ import torch
 from tracer.model.cluster import DeviceName, TaskName
 from tracer.model.graph import Graph, Input, Node, Partition
 from tracer.model.step import RendezvousKey
-from tracer.model.trace_folder import Flag
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
 from tracer.runtime.devices import Device
@@ -39,7 +38,6 @@ KINDS: Mapping[str, Kind] = {
 }
 
 _HANDLES = {"VarHandleOp", "VariableV2"}
-_EDGE_FLAGS = {"feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE, "control": Flag.CONTROL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,6 @@ class PreparedNode:
     key: str = ""
     key_number: int = 0
     source: TaskName | None = None
-    flags: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +157,6 @@ class _Preparation:
             key=key,
             key_number=self._env.recorder.key(key) if transfers else 0,
             source=self._source(node) if kind is Kind.RECV else None,
-            flags=_EDGE_FLAGS.get(node.attrs.get("edge_kind", ""), 0) if transfers else 0,
         )
 
     def _bound(self, node: Node) -> tuple[OpDef, int, Kernel]:

@@ -39,6 +39,14 @@ class Leftover(NamedTuple):
     side: str  #: what is missing: `send` or `recv`
 
 
+class _Call(NamedTuple):
+    """A pull in flight."""
+
+    source: TaskName
+    key: str
+    done: RecvDone
+
+
 class StepRendezvous:
     def __init__(self, step_id: int, task: str) -> None:
         self.step_id = step_id
@@ -47,7 +55,8 @@ class StepRendezvous:
         self._lock = threading.Lock()
         self._state = Machine(f"rendezvous of step {step_id:x}", RENDEZVOUS, Rendezvous.DEFERRING)
         self._deferred: list[tuple[str, RecvDone]] = []
-        self._calls: dict[int, tuple[str, RecvDone]] = {}  # request id → a pull in flight
+        self._calls: dict[int, _Call] = {}  # by request id
+        self._unanswered: set[TaskName] = set()
         self._next_id = _ids.getrandbits(62) << 1 | 1
         self._peer: PeerOf | None = None
         self._error: StepError | None = None
@@ -76,7 +85,7 @@ class StepRendezvous:
             if error is None:
                 self._next_id += 2
                 request_id = self._next_id & 0x7FFF_FFFF_FFFF_FFFF
-                self._calls[request_id] = (key, done)
+                self._calls[request_id] = _Call(source, key, done)
         if error is not None:
             done(Received(error=error))
             return
@@ -90,7 +99,7 @@ class StepRendezvous:
     def _arrived(self, request_id: int, received: Received) -> None:
         call = self._calls.pop(request_id, None)  # gone: an abort was faster
         if call is not None:
-            call[1](received)
+            call.done(received)
 
     def abort(self, error: StepError) -> None:
         """Ends the step here; the first abort wins."""
@@ -109,7 +118,9 @@ class StepRendezvous:
         """One by one: whoever takes a call out, an answer or an abort, is the one to end it."""
         with contextlib.suppress(KeyError):
             while True:
-                yield self._calls.popitem()[1]
+                call = self._calls.popitem()[1]
+                self._unanswered.add(call.source)
+                yield call.key, call.done
 
     @staticmethod
     def _fail_all(waiting: Iterable[tuple[str, RecvDone]], error: StepError) -> None:
@@ -121,7 +132,7 @@ class StepRendezvous:
         """Says which keys this task still waits for: the unmatched half is what a user must find."""
         here = self.local.unsent() + [key for key, _ in self._deferred]
         lines = [f"{self._task} was asked for {key}, which was not sent" for key in here]
-        pulled = [key for key, _ in list(self._calls.values())]
+        pulled = [call.key for call in list(self._calls.values())]
         lines += [f"{self._task} waits for {key}" for key in pulled]
         if not lines:
             return error
@@ -140,12 +151,21 @@ class StepRendezvous:
         gone = StepError("CANCELLED", f"step {self.step_id:x} was cleaned up", derived=True)
         self.local.abort(gone)
         self._fail_all(waiting, gone)
+        self._tell_unanswered(self._error or gone)
         if was_aborted:
             return []
         return [
             *(Leftover(self.step_id, key, "send") for key in unsent),
             *(Leftover(self.step_id, key, "recv") for key in unreceived),
         ]
+
+    def _tell_unanswered(self, error: StepError) -> None:
+        """A task that was still asked for values may be no part of the step: who else would tell it?"""
+        for source in self._unanswered:
+            if self._peer is not None:
+                with contextlib.suppress(StepError):
+                    self._peer(source).start_abort(self.step_id, error.as_derived())
+                    self._peer(source).cleanup_graph(self.step_id)
 
 
 def _mark_deferred(done: RecvDone, received: Received) -> None:

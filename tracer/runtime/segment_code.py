@@ -161,7 +161,6 @@ class _Text:
         version = f"v{node.variable}.version" if node.variable >= 0 else "0"
         before = [] if node.writes or node.variable < 0 else [(f"r = {version}", position)]
         extra = version if node.writes else "r" if before else "0"
-        flags = node.flags
         return [
             ("s = now()", position),
             (f"span = begin(s{position}, ctx, s)", position),
@@ -169,7 +168,7 @@ class _Text:
             (call, position),
             (f"e{position} = now()", position),
             (
-                f"end(s, e{position}, {ready}, {num_bytes}, n{position}, 0, {flags}, {extra})",
+                f"end(s, e{position}, {ready}, {num_bytes}, n{position}, 0, 0, {extra})",
                 position,
             ),
         ]

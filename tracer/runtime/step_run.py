@@ -73,15 +73,17 @@ def value_of(partition: PreparedPartition, node: PreparedNode, received: Receive
     return node.kernel(received.tensor)
 
 
-def close_recv(
-    recorder: Recorder, span: OpenSpan, received: Received, end: int, flags: int, *, is_remote: bool
-) -> None:
-    """Ends a `rendezvous.recv` span: it waited until the value existed, the rest is transfer."""
-    flags |= (Flag.REMOTE if is_remote else 0) | (Flag.DEFERRED if received.deferred else 0)
+def close_recv(recorder: Recorder, span: OpenSpan, received: Received, *, is_remote: bool) -> int:
+    """Ends a `rendezvous.recv` span: it waited until the value existed, the rest is transfer.
+
+    Returns its end in ns.
+    """
+    end = recorder.now()
+    flags = (Flag.REMOTE if is_remote else 0) | (Flag.DEFERRED if received.deferred else 0)
     if received.error is not None:
         recorder.annotate(span.span, {}, error=received.error.message)
         span.close(end, flags=flags | Flag.ERROR)
-        return
+        return end
     span.close(
         end,
         num_bytes=received.tensor.nbytes if received.tensor is not None else 0,
@@ -89,3 +91,4 @@ def close_recv(
         flags=flags | (Flag.DEAD if received.is_dead else 0),
         extra=received.wait_ns if is_remote else end - span.start,
     )
+    return end

@@ -86,7 +86,7 @@ def test_a_parameter_server_step_moves_each_weight_and_gradient_once(start_clust
     file = read_graph_file(GOLDEN / "viii_mlp_resource_1ps__grpc.json")
     cluster = start_cluster(file.cluster)
     session = cluster.session(file.graph)
-    session.run(file.run.init)
+    session.run(str(file.run.init))
     feeds = {name: literal_to_tensor(value) for name, value in file.run.feeds.items()}
     session.run(file.run.names, feeds)
     remote = [s for s in cluster.spans("rendezvous.recv") if s.step == 2 and s.flags & Flag.REMOTE]

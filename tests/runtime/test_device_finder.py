@@ -1,0 +1,88 @@
+"""Waiting for tasks that do not come up: bounded, told, recorded."""
+
+import pytest
+
+from tests.fakes import check, recorded
+from tests.runtime.graphs import CLUSTER, WORKER_0, WORKER_1
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.step import trace_of_step
+from tracer.model.trace_folder import Flag
+from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.device_finder import Missing
+from tracer.runtime.devices import make_devices
+from tracer.runtime.interfaces import StepError, WorkerInterface, WorkerStatus
+from tracer.runtime.master import Master
+from tracer.runtime.worker import Worker
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
+
+RUN = trace_of_step("test", "run", 0)
+ADDRESSED = ClusterSpec(
+    {job: {i: f"host:{2000 + i}" for i in tasks} for job, tasks in CLUSTER.jobs.items()}
+)
+
+
+class Late(Worker):
+    """Does not answer the first calls."""
+
+    def __init__(self, task: TaskName, refusals: int) -> None:
+        super().__init__(WorkerEnv(task, make_devices(task, ["cpu:0"])), WorkerCache())
+        self.refusals = refusals
+
+    def get_status(self) -> WorkerStatus:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise StepError("UNAVAILABLE", "connection refused", task=str(self.task))
+        return super().get_status()
+
+
+def master_of(
+    refusals: dict[TaskName, int],
+    told: list[list[Missing]],
+    recorder: Recorder = NO_RECORDER,
+    timeout_s: float = 5.0,
+) -> Master:
+    def stub(task: TaskName, _address: str) -> WorkerInterface:
+        return Late(task, refusals.get(task, 0))
+
+    env = WorkerEnv(WORKER_0, make_devices(WORKER_0, ["cpu:0"]), recorder)
+    return Master(
+        Worker(env, WorkerCache(stub)),
+        ADDRESSED,
+        connect_timeout_s=timeout_s,
+        progress=lambda missing: told.append(list(missing)),
+    )
+
+
+def test_a_task_that_comes_late_is_waited_for() -> None:
+    told: list[list[Missing]] = []
+    master = master_of({WORKER_1: 2}, told)
+    session = master.create_session(Graph(), RUN)
+    assert len(master.list_devices(session)) == 3
+    master.close()
+
+
+def test_a_task_that_never_comes_is_named_with_address_and_last_error() -> None:
+    told: list[list[Missing]] = []
+    with recorded("worker:0") as recording:
+        master = master_of({WORKER_1: 10**9}, told, recording.recorder, timeout_s=0.25)
+        with pytest.raises(StepError) as caught:
+            master.create_session(Graph(), RUN)
+        spans = recording.of("session.wait")
+        assert not check(spans)
+    assert caught.value.code == "DEADLINE_EXCEEDED"
+    assert caught.value.message == (
+        "waited 0.25 s for 1 of 3 tasks: worker:1 at host:2001: connection refused"
+    )
+    assert [str(one) for one in told[-1]] == ["worker:1 at host:2001: connection refused"]
+    failed = [span for span in spans if span.flags & Flag.ERROR]
+    assert [span.attributes["vizdist.peer"] for span in failed] == ["worker:1"]
+    assert failed[0].attributes["vizdist.error"] == "connection refused"
+
+
+def test_a_failed_session_gives_its_stubs_back() -> None:
+    master = master_of({WORKER_1: 10**9}, [], timeout_s=0.05)
+    with pytest.raises(StepError):
+        master.create_session(Graph(), RUN)
+    assert master._worker.cache.num_in_use == 0  # noqa: SLF001

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracer.record.lanes import Chains, Lane, Numbers, row_text
@@ -6,6 +6,7 @@ from tracer.record.lanes import Chains, Lane, Numbers, row_text
 TIMES = st.tuples(st.integers(0, 50), st.integers(0, 20))
 
 
+@settings(deadline=None)
 @given(st.lists(TIMES, max_size=40))
 def test_spans_that_overlap_never_share_a_number(spans: list[tuple[int, int]]) -> None:
     numbers = Numbers()

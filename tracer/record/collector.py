@@ -53,6 +53,7 @@ class CollectorProcess:
     def __init__(self, process: subprocess.Popen[bytes], trace: Path) -> None:
         self._process = process
         self._trace = trace
+        self._counts: Counts | None = None
 
     @property
     def pid(self) -> int:
@@ -68,26 +69,27 @@ class CollectorProcess:
         It is killed after `timeout` seconds without a sign of progress; the counts are then those it
         noted last, with the error.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(b"stop\n")
-            self._process.stdin.close()
-        except BrokenPipeError:
-            log.warning("the collector died before the run ended")
+        if self._counts is None:
+            told = self._ask_for_end(timeout)
+            last = told.splitlines()[-1:]
+            is_well = last and self._process.returncode == 0
+            self._counts = Counts(**json.loads(last[0])) if is_well else self._counts_so_far()
+        return self._counts
+
+    def _ask_for_end(self, timeout: float) -> bytes:
+        """What it wrote to its standard output until it ended."""
+        orders, answers = self._process.stdin, self._process.stdout
+        assert orders is not None
+        assert answers is not None
+        with orders, suppress(BrokenPipeError):
+            orders.write(b"stop\n")
         told = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while selector.select(timeout) and (
-                part := os.read(self._process.stdout.fileno(), 4096)
-            ):
+        with answers, selectors.DefaultSelector() as selector:
+            selector.register(answers, selectors.EVENT_READ)
+            while selector.select(timeout) and (part := answers.read(4096)):
                 told += part
-        self._process.stdout.close()
         self._end()
-        last = told.splitlines()[-1:]
-        if last and self._process.returncode == 0:
-            return Counts(**json.loads(last[0]))
-        return self._counts_so_far()
+        return told
 
     def _end(self) -> None:
         try:
@@ -113,6 +115,7 @@ def start_collector(trace: Path, scratch: Path, run_id: str) -> CollectorProcess
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
+            bufsize=0,
             env=os.environ | clock_environment(),
             start_new_session=True,  # Ctrl-C is for the launcher, which then tells us
         )

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 CHAIN_SHIFT = 16
 DEPTH_MASK = 0xFFFF
+LOOKED_AT = 32  #: so that records of the past that all overlap do not cost ever more
 
 
 class Numbers:
-    """Hands out the lowest number that is free from a given time on.
+    """Hands out low numbers that are free from a given time on.
 
     Every step is one operation under the interpreter lock, so no lock of our own is needed.
     """
@@ -26,17 +27,21 @@ class Numbers:
         self._busy_until: dict[int, int] = {}
 
     def take(self, start: int) -> int:
-        skipped = []
+        """The lowest free number; a new one where none of the lowest LOOKED_AT is free."""
+        skipped: list[int] = []
+        number = -1
         try:
-            number = heapq.heappop(self._free)
-            while self._busy_until[number] > start:
-                skipped.append(number)
-                number = heapq.heappop(self._free)
-        except IndexError:
-            number = next(self._new)
+            while number < 0 and len(skipped) < LOOKED_AT:
+                lowest = heapq.heappop(self._free)
+                if self._busy_until[lowest] <= start:
+                    number = lowest
+                else:
+                    skipped.append(lowest)
+        except IndexError:  # none is left
+            pass
         for other in skipped:
             heapq.heappush(self._free, other)
-        return number
+        return number if number >= 0 else next(self._new)
 
     def release(self, number: int, end: int) -> None:
         self._busy_until[number] = end

@@ -1,5 +1,5 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
-// Inputs are data-* attributes of its host: base, step, stage, heat, sel, words.
+// Inputs are data-* attributes of its host: base, step, stage, task, heat, sel, words.
 
 import {
   Surface, Viewport, animate, direction, expose, formatBytes, formatNs, gestures, mount,
@@ -9,7 +9,9 @@ import { drawGraph, halfTile } from "./graph_draw.mjs";
 import {
   buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
 } from "./graph_model.mjs";
+import { showLegend, startControls, toggleTable } from "./graph_controls.mjs";
 import { bundleText, drawMinimap, drawOverview } from "./graph_overview.mjs";
+import { prefix } from "./selection.mjs";
 
 const MORPH_MS = 240;
 const HOVER_MS = 80;
@@ -57,14 +59,17 @@ export class GraphView {
 
   // ---- inputs ----
 
-  update({ base, step, stage, heat, sel }) {
+  update({ base, step, stage, task, heat, sel }) {
     this.state.heat = heat || "time";
     this.state.sel = sel ? JSON.parse(sel) : null;
-    const query = new URLSearchParams({ stage: stage || "device" });
-    if (step) query.set("step", step);
-    for (const id of this.state.opened) query.append("open", id);
+    if (!base) return;
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ step, stage, task })) {
+      if (value) query.set(name, value);
+    }
+    for (const id of this.state.opened) query.append("opened", id);
     const url = `${base}?${query}`;
-    if (base && url !== this.asked) this.load(url);
+    if (url !== this.asked) this.load(url);
     else this.select();
   }
 
@@ -76,7 +81,7 @@ export class GraphView {
     try {
       const reply = await fetch(url, { signal: this.request.signal });
       const payload = await reply.json();
-      if (!reply.ok) throw new Error(payload.detail ?? reply.statusText);
+      if (!reply.ok) throw new Error(payload.error ?? reply.statusText);
       this.show(payload);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -91,7 +96,6 @@ export class GraphView {
     const before = this.model?.payload;
     this.model = buildModel(payload);
     this.grid = hitGrid(payload);
-    this.gaps = columnRoom(payload);
     this.say(payload.nodes.length ? "" : this.words.nothing);
     this.stopMorph?.();
     this.morph = null;
@@ -126,6 +130,7 @@ export class GraphView {
     this.lit = litBy(this.model, this.found);
     const isNew = JSON.stringify(before) !== JSON.stringify(this.found);
     if (this.found && isNew && !this.isOnScreen(this.found)) this.centre(this.found);
+    showLegend(this.model, this.state.heat);
     this.repaint();
   }
 
@@ -150,7 +155,6 @@ export class GraphView {
       alpha: this.morph ? this.morph.share : 1,
       tiles: this.morph?.tiles ?? payload.tiles,
       boxes: this.morph?.boxes ?? payload.boxes,
-      roomOf: (tile) => this.gaps.get(tile.id) ?? 60,
     };
   }
 
@@ -161,7 +165,7 @@ export class GraphView {
     const scene = this.scene();
     this.over = null;
     if (levelOf(this.zoom).name === "overview") {
-      this.over = overview(this.model, width);
+      this.over = overview(this.model, width, height);
       const room = Math.max(0, this.over.height - height);
       this.overShift = Math.min(room, Math.max(0, this.overShift ?? 0));
       drawOverview(ctx, scene, this.over, this.overShift);
@@ -369,7 +373,7 @@ export class GraphView {
       " ": () => this.focus && this.choose(this.focus),
       Escape: () => this.choose(null),
       "+": () => this.zoomBy(1.25), "=": () => this.zoomBy(1.25), "-": () => this.zoomBy(0.8),
-      f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
+      l: toggleTable, L: toggleTable, f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
     };
     const action = event.ctrlKey || event.metaKey ? null : actions[event.key];
     action?.();
@@ -463,25 +467,16 @@ export class GraphView {
   }
 }
 
-/** How wide a name may be: what its column has, shared with the neighbours. */
-function columnRoom(payload) {
-  const xs = [...new Set(payload.tiles.map((tile) => tile.x))].sort((a, b) => a - b);
-  const room = new Map();
-  for (const tile of payload.tiles) {
-    const i = xs.indexOf(tile.x);
-    const left = i ? tile.x - xs[i - 1] : Infinity;
-    const right = i < xs.length - 1 ? xs[i + 1] - tile.x : Infinity;
-    room.set(tile.id, Math.min(112, left, right));
-  }
-  return room;
-}
-
 mount("#graph-canvas", (host) => new GraphView(host));
+startControls();
 
 /** Callback of pages/graph.py: hands the page's stores to the canvas. */
-export function show(_mounted, step, stage, sel, heat) {
+export function show(step, stage, task, sel) {
   const host = document.getElementById("graph-canvas");
-  if (!host) return;
-  const inputs = { step: step ?? "", stage: stage ?? "", sel: sel ? JSON.stringify(sel) : "", heat };
-  Object.assign(host.dataset, inputs);
+  if (!host) return null;
+  host.dataset.base = `${prefix()}api/traces/${host.dataset.trace}/graph`;
+  Object.assign(host.dataset, {
+    step: step ?? "", stage: stage ?? "", task: task ?? "", sel: sel ? JSON.stringify(sel) : "",
+  });
+  return null;
 }

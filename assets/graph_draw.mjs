@@ -67,22 +67,43 @@ function drawBoxes(ctx, scene) {
   ctx.globalAlpha = 1;
 }
 
-/** A box's name, devices, chip, count and busy share, in its left column. */
+/** A box's name and facts in its left column; upright where that is narrow; on a chip at the edge
+ *  of the canvas once it has left the picture. */
 function drawTitle(ctx, scene, box) {
   const { theme, zoom, words } = scene;
   const [x, y] = place(scene)(box.x, box.y);
-  const room = 84 * zoom - 14;
-  const h = box.h * zoom;
-  if (room < 24) return;
+  const name = box.id || words.unplaced;
+  const column = 84 * zoom;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  const write = (text, dy, style, colour, cut = "end") => {
-    const short = ellipsis(text, (t) => textWidth(ctx, t, style), room, { cut, least: 3 });
+  if (x + column < 8) {
+    drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), y + box.h * zoom - 24));
+  } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoom);
+  else drawFullTitle(ctx, scene, box, name, x, y, column - 14);
+}
+
+function drawUprightTitle(ctx, { theme }, name, x, y, height) {
+  const style = font(11.5, 700);
+  ctx.save();
+  ctx.translate(x + 4, y + height / 2);
+  ctx.rotate(-Math.PI / 2);
+  ctx.textAlign = "center";
+  ctx.font = style;
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(ellipsis(name, (t) => textWidth(ctx, t, style), height - 8), 0, 0);
+  ctx.restore();
+}
+
+function drawFullTitle(ctx, scene, box, name, x, y, room) {
+  const { theme, zoom, words } = scene;
+  const h = box.h * zoom;
+  const write = (text, dy, style, colour) => {
     ctx.font = style;
     ctx.fillStyle = colour;
-    ctx.fillText(short, x + 12, y + dy);
+    const measure = (t) => textWidth(ctx, t, style);
+    ctx.fillText(ellipsis(text, measure, room, { least: 3 }), x + 12, y + dy);
   };
-  write(box.id || words.unplaced, 28, font(zoom < 0.6 ? 11.5 : 14, 700), theme.ink);
+  write(name, 28, font(14, 700), theme.ink);
   const bands = scene.payload.bands.filter((band) => band.box === box.id && band.name);
   const mono = font(11, 400, CODE_FONT);
   if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
@@ -92,7 +113,8 @@ function drawTitle(ctx, scene, box) {
       if (band.h * zoom > 50) write(band.name, dy, mono, theme.ink2);
     }
   }
-  if (box.isMaster && h > 96) drawChip(ctx, theme, words.master, x + 12, y + (bands.length > 1 ? 58 : 52));
+  const chipAt = bands.length > 1 ? 50 : 52;
+  if (box.isMaster && h > 96) drawChip(ctx, theme, words.master, x + 12, y + chipAt);
   if (h < 84) return;
   const lines = [words.nodes.replace("{count}", box.nodes)];
   if (box.busy !== null && box.busy !== undefined) {
@@ -152,6 +174,12 @@ function isLinkLit(scene, link) {
   return link.src === scene.found.tile || link.dst === scene.found.tile;
 }
 
+/** From a variable to what writes it: no value flows, so the line is faint. */
+function isReference(scene, link) {
+  return scene.model.tiles.get(link.src)?.kind === "variable"
+    && scene.model.tiles.get(link.dst)?.kind === "update";
+}
+
 function drawLinks(ctx, scene, level, width, height) {
   const to = place(scene);
   const thin = scene.zoom < 0.5 ? 1 : 1.3;
@@ -164,8 +192,10 @@ function drawLinks(ctx, scene, level, width, height) {
     const isLit = isLinkLit(scene, link);
     const isLifted = scene.hover && (link.src === scene.hover.id || link.dst === scene.hover.id);
     ctx.globalAlpha = alphaOf(scene, isLit);
-    ctx.strokeStyle = ctx.fillStyle = isLit || isLifted ? scene.theme.ink : scene.theme.ink3;
-    ctx.lineWidth = isLit || isLifted ? thin + 0.7 : thin;
+    const isStrong = isLit || isLifted;
+    const rest = isReference(scene, link) ? scene.theme.line2 : scene.theme.ink3;
+    ctx.strokeStyle = ctx.fillStyle = isStrong ? scene.theme.ink : rest;
+    ctx.lineWidth = isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.8 : thin;
     ctx.setLineDash(link.control ? [3, 3] : []);
     roundedPath(ctx, points, 9 * Math.min(1, scene.zoom));
     ctx.stroke();
@@ -281,8 +311,9 @@ function drawWireLabels(ctx, scene, level, labels, width, height) {
     const consumers = wire.dsts.length > 1
       ? ` · ${words.consumers.replace("{count}", wire.dsts.length)}` : "";
     const long = formatBytes(wire.bytes) + consumers;
-    const spot = [long, formatBytes(wire.bytes)].map((second) => ({
-      second, at: freeSpot(ctx, points, [name, second], labels, obstacles, wire.id),
+    const short = formatBytes(wire.bytes);
+    const spot = [[long, 1], [short, 1], [long, -1], [short, -1]].map(([second, side]) => ({
+      second, at: freeSpot(ctx, points, [name, second], side, labels, obstacles, wire.id),
     })).find((option) => option.at);
     if (!spot) continue;
     const isLit = scene.lit?.wires.has(wire.id) ?? false;
@@ -300,39 +331,37 @@ function drawWireLabels(ctx, scene, level, labels, width, height) {
 
 function segmentsOf(scene, wire) {
   const points = wire.points.map(([x, y]) => place(scene)(x, y));
-  return points.slice(1).map(([bx, by], i) => {
+  const tags = wire.isPair ? [points[0], points.at(-1)] : [];
+  const lines = points.slice(1).map(([bx, by], i) => {
     const [ax, ay] = points[i];
     return {
       id: wire.id, x: Math.min(ax, bx) - 5, y: Math.min(ay, by) - 5,
       w: Math.abs(ax - bx) + 10, h: Math.abs(ay - by) + 10,
     };
   });
+  return [...lines, ...tags.map(([x, y]) => ({ id: "", x: x - 10, y: y - 10, w: 20, h: 20 }))];
 }
 
 const touch = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
-/** Room for two lines beside a vertical part of a wire: right of it or left, clear of all else. */
-function freeSpot(ctx, points, lines, labels, obstacles, ownId) {
+/** Room for two lines beside a wire: right (side 1) or left (−1) of a vertical part, clear of all. */
+function freeSpot(ctx, points, lines, side, labels, obstacles, ownId) {
   const [first, second] = lines;
   const w = Math.max(textWidth(ctx, first, font(12, 600)), textWidth(ctx, second, font(11))) + 2;
   const h = 28;
-  const ends = [points.at(-1), points[0]];
-  const middle = points[points.length >> 1][1];
-  const half = Math.abs(points[0][1] - middle) / 2;
-  const options = [];
-  const outer = [Math.max(ends[0][0], ends[1][0]), Math.min(ends[0][0], ends[1][0])];
-  for (const dy of [0, half * 0.7, -half * 0.7]) {
-    options.push([outer[0] + 9, middle - h / 2 + dy], [outer[1] - 9 - w, middle - h / 2 + dy]);
-    for (const [x] of ends) {
-      options.push([x + 9, middle - h / 2 + dy], [x - 9 - w, middle - h / 2 + dy]);
+  const xs = [points[0][0], points.at(-1)[0]].sort((a, b) => (b - a) * side);
+  const ends = [points[0][1], points.at(-1)[1]].sort((a, b) => a - b);
+  const isShort = ends[1] - ends[0] < 200; // one channel; else it goes through a gutter
+  const middle = isShort ? (ends[0] + ends[1]) / 2 : points[1][1];
+  const slack = isShort ? Math.max(0, (ends[1] - ends[0]) / 2 - h / 2 - 10) : 0;
+  for (const dy of [0, slack, -slack]) {
+    for (const x of xs) {
+      const spot = { x: side > 0 ? x + 9 : x - 9 - w, y: middle - h / 2 + dy, w, h };
+      const own = { ...spot, x: spot.x + 4, w: w - 8 };
+      const isFree = labels.every((label) => !touch(spot, label))
+        && obstacles.every((o) => !touch(o.id === ownId ? own : spot, o));
+      if (isFree) return spot;
     }
-  }
-  for (const [x, y] of options) {
-    const spot = { x, y, w, h };
-    const own = { x: x + 4, y, w: w - 8, h };
-    const isFree = labels.every((label) => !touch(spot, label))
-      && obstacles.every((o) => !touch(o.id === ownId ? own : spot, o));
-    if (isFree) return spot;
   }
   return null;
 }
@@ -420,7 +449,7 @@ function drawName(ctx, scene, tile, level, labels, under, strong) {
   const isTag = TAGS.has(tile.kind);
   const top = y + (isTag ? 9 : halfTile(zoom)) + 13;
   const style = font(11, strong ? 700 : 550);
-  const room = scene.roomOf(tile) * zoom - 3;
+  const room = tile.room * Math.max(zoom, 0.92);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
   const name = ellipsis(text, (t) => textWidth(ctx, t, style), strong ? Infinity : room);
   if (!name) return;

@@ -101,9 +101,10 @@ export function resolve(model, selection) {
   const node = model.nodes.get(name);
   if (node && type !== "edge" && type !== "key") return { tile: node.tile, node: node.id };
   if (model.tiles.has(name) && type === "node") return { tile: name, node: null };
-  const names = (wire) => [wire.id, wire.send, wire.recv, wire.key];
+  const asked = type === "edge" ? name.split("→") : [name];
   for (const wire of model.payload.wires) {
-    if (name && names(wire).includes(name)) return { wire: wire.id };
+    const known = [wire.id, wire.send, wire.recv, wire.key];
+    if (asked.some((one) => one && known.includes(one))) return { wire: wire.id };
   }
   return null;
 }
@@ -125,7 +126,7 @@ export function selectionOf(model, hit) {
   if (hit.type === "wire") {
     const wire = model.wires.get(hit.id);
     if (wire.key) return { type: "key", id: wire.key };
-    return { type: "edge", id: wire.id };
+    return { type: "edge", id: wire.isPair ? `${wire.send}→${wire.recv}` : wire.id };
   }
   if (hit.type === "frame") return { type: "node", id: hit.first };
   const tile = model.tiles.get(hit.id);
@@ -175,11 +176,11 @@ export function interpolate(before, after, share) {
 
 // ---- overview ----
 
-const FRAME = { head: 18, foot: 16, pad: 5, apart: 6, title: 92, boxApart: 14, least: 26 };
+const FRAME = { head: 18, foot: 16, pad: 5, apart: 6, title: 92, boxApart: 14, least: 26, step: 8 };
 
 /** Below zoom 0.25: every node a square in the frame of its scope, boxes as wide as the canvas.
  *  Returns boxes, frames with squares, bundles in two gutters; all in screen pixels. */
-export function overview(model, width, top = 12) {
+export function overview(model, width, height, top = 12) {
   const bundles = bundlesOf(model.payload);
   const lanes = { left: 0, right: 0 };
   const order = new Map(model.payload.boxes.map((box, i) => [box.id, i]));
@@ -197,11 +198,14 @@ export function overview(model, width, top = 12) {
   const right = width - Math.max(20, 34 + 9 * lanes.right);
   const boxes = [];
   const frames = [];
+  const share = (height - top) / Math.max(1, model.payload.boxes.length) - FRAME.boxApart - 16;
+  const rows = Math.floor((share - FRAME.head - FRAME.foot - 2 * FRAME.pad) / FRAME.step);
+  const across = [left + FRAME.title, right - 10];
   let y = top;
   for (const box of model.payload.boxes) {
-    const { placed, height } = packFrames(model, box.id, left + FRAME.title, right - 10, y + 8);
+    const { placed, height: used } = packFrames(model, box.id, across, y + 8, Math.max(1, rows));
     const ends = bundles.filter((b) => b.from === box.id || b.to === box.id).length;
-    const h = Math.max(height + 16, 84, 18 + 16 * Math.ceil(ends / 2));
+    const h = Math.max(used + 16, 84, 18 + 16 * Math.ceil(ends / 2));
     boxes.push({ ...box, x: left, y, w: right - left, h });
     frames.push(...placed);
     y += h + FRAME.boxApart;
@@ -210,43 +214,50 @@ export function overview(model, width, top = 12) {
   return { boxes, frames, bundles, height: y };
 }
 
-/** Frames of one box in rows from left to right, as wide as their share of the nodes asks. */
-function packFrames(model, boxId, x0, x1, y0) {
+/** Frames of one box from left to right; as low as the width allows, up to `most` rows of squares
+ *  at first, more if they must. A frame that still finds no room starts a new line. */
+function packFrames(model, boxId, [x0, x1], y0, most) {
+  const frames = framesOf(model, boxId);
+  const { step } = FRAME;
+  const largest = Math.max(1, ...frames.map((frame) => frame.nodes.length));
+  let rows = Math.min(most, Math.ceil(Math.sqrt(largest)));
+  const columnsOf = (frame) => Math.ceil(frame.nodes.length / rows);
+  const widthOf = (frame) => Math.max(FRAME.least, columnsOf(frame) * step + 2 * FRAME.pad - 2);
+  const needed = () => frames.reduce((sum, frame) => sum + widthOf(frame) + FRAME.apart, 0);
+  while (needed() > x1 - x0 && rows < Math.max(most, 24)) rows += 1;
+  const spare = Math.max(0, x1 - x0 - needed()) / Math.max(1, frames.length);
+  const apart = FRAME.apart + Math.min(28, spare);
+  const h = rows * step + 2 * FRAME.pad - 2;
+  const line = FRAME.head + h + FRAME.foot;
+  let [x, y] = [x0, y0];
+  for (const frame of frames) {
+    const w = widthOf(frame);
+    if (x + w > x1 && x > x0) [x, y] = [x0, y + line + FRAME.apart];
+    const columns = columnsOf(frame);
+    frame.squares = frame.nodes.map((node, i) => ({
+      node,
+      x: x + FRAME.pad + (i % columns) * step,
+      y: y + FRAME.head + FRAME.pad + Math.floor(i / columns) * step,
+    }));
+    Object.assign(frame, { x, y: y + FRAME.head, w, h });
+    x += w + apart;
+  }
+  return { placed: frames, height: y + line - y0 };
+}
+
+/** Frames of a box with their nodes, in the order of the dataflow. */
+function framesOf(model, boxId) {
   const found = new Map();
   for (const node of model.payload.nodes) {
     const frame = model.payload.frames[node.frame];
     if (frame.box !== boxId) continue;
-    if (!found.has(frame.id)) found.set(frame.id, { ...frame, nodes: [], x: 0 });
+    if (!found.has(frame.id)) found.set(frame.id, { ...frame, nodes: [], sum: 0 });
     const entry = found.get(frame.id);
     entry.nodes.push(node);
-    entry.x += model.tiles.get(node.tile).x;
+    entry.sum += model.tiles.get(node.tile).x;
   }
-  const frames = [...found.values()].sort((a, b) => a.x / a.nodes.length - b.x / b.nodes.length);
-  const step = 8; // a square of 6 px and 2 px of air
-  let rows = 1;
-  const columnsOf = (frame) => Math.max(1, Math.ceil(frame.nodes.length / rows));
-  const widthOf = (frame) =>
-    Math.max(FRAME.least, columnsOf(frame) * step + 2 * FRAME.pad) + FRAME.apart;
-  const needed = () => frames.reduce((sum, frame) => sum + widthOf(frame), 0);
-  while (needed() > x1 - x0 && rows < 24) rows += 1;
-  const h = FRAME.head + rows * step + 2 * FRAME.pad + FRAME.foot;
-  let [x, y] = [x0, y0];
-  for (const frame of frames) {
-    const w = widthOf(frame) - FRAME.apart;
-    if (x + w > x1 && x > x0) {
-      x = x0;
-      y += h + FRAME.apart;
-    }
-    Object.assign(frame, { x, y: y + FRAME.head, w, h: h - FRAME.head - FRAME.foot, columns: 0 });
-    frame.columns = columnsOf(frame);
-    frame.squares = frame.nodes.map((node, i) => ({
-      node,
-      x: x + FRAME.pad + (i % frame.columns) * step,
-      y: y + FRAME.head + FRAME.pad + Math.floor(i / frame.columns) * step,
-    }));
-    x += w + FRAME.apart;
-  }
-  return { placed: frames, height: y + h - y0 };
+  const mean = (frame) => frame.sum / frame.nodes.length;
+  return [...found.values()].sort((a, b) => mean(a) - mean(b));
 }
 
 /** One bundle per pair of boxes and direction. */

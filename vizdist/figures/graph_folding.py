@@ -5,12 +5,15 @@ layer stay apart. Variables, reads, updates, feeds and fetches never fold: they 
 distributed graph looks for.
 """
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from vizdist.figures.graph_nodes import scope_of
 
-TILE_BUDGET = 40  #: more tiles than this, and scopes fold
+BAND_BUDGET = 24  #: more foldable tiles than this in a band, and scopes fold
+WIDE_BUDGET = 120  #: what is left before even outermost scopes fold
+UNPLACED_BUDGET = 64  #: the same for the one band of a graph that is not placed yet
 FOLDABLE = ("compute", "const", "control")
 MOST_DEPTH = 8
 
@@ -38,18 +41,29 @@ class Group(NamedTuple):
 
 
 def fold(
-    nodes: Sequence[FoldNode], opened: Set[str], budget: int = TILE_BUDGET
+    nodes: Sequence[FoldNode],
+    opened: Set[str],
+    budgets: tuple[int, int] = (BAND_BUDGET, WIDE_BUDGET),
 ) -> tuple[list[Group], int]:
     """Tiles by their first node's place, and the depth of scopes that stayed apart.
 
     The deepest folding that meets the budget is taken. `opened` are ids of groups shown unfolded.
     """
-    groups = _grouped(nodes, MOST_DEPTH + 1, frozenset())
+    if not any(node.band for node in nodes):
+        budgets = UNPLACED_BUDGET, budgets[1]
     depth = MOST_DEPTH + 1
-    while len(groups) > budget and depth > 1:
+    groups = _grouped(nodes, depth, frozenset())
+    while depth > 1 and _most_in_a_band(groups, nodes) > budgets[depth <= 2]:
         depth -= 1
         groups = _grouped(nodes, depth, opened)
     return groups, depth
+
+
+def _most_in_a_band(groups: Sequence[Group], nodes: Sequence[FoldNode]) -> int:
+    found = {node.id: node for node in nodes}
+    firsts = [found[group.members[0]] for group in groups]
+    counts = Counter(node.band for node in firsts if node.kind in FOLDABLE)
+    return max(counts.values(), default=0)
 
 
 def _grouped(nodes: Sequence[FoldNode], depth: int, opened: Set[str]) -> list[Group]:

@@ -47,7 +47,7 @@ def lay_out(
     rows, grids = assign_rows(tiles, columns, links)
     ports = ports_of(pairs, columns, place)
     offsets, needs = port_offsets([port for both in ports for port in both])
-    centres, gaps, right = column_centres(tiles, columns, needs, INSET)
+    centres, gaps, right = column_centres(tiles, columns, rows, needs, INSET)
     xs = {port: gaps[port.gap] + offset for port, offset in offsets.items()}
     planner = EdgePlanner(centres, columns, rows, {tile.id: tile.band for tile in tiles}, grids)
     plans = [planner.link(link) for link in links] + _tag_plans(planner, pairs, ports, xs)

@@ -93,6 +93,8 @@ ATEN_GLYPHS: dict[str, str] = {
     "nll_loss_backward": "∂",
 }
 
+SHORT = 12  #: letters up to which a name keeps its scope
+_GENERIC = ("", "train", "gradients", "tuple", "Read")  # parts of a name that tell nothing apart
 _WRITES = ("Apply", "Scatter")
 _ENDS = {"_Send": "send", "_HostSend": "send", "_Recv": "recv", "_HostRecv": "recv"}
 
@@ -113,7 +115,7 @@ def look_of(row: NodeRow) -> Look:
         if is_send(row):
             return Look("fetch" if is_client else "send", "tag")
         return Look("feed" if is_client else "recv", "tag")
-    if row.op == "Identity" and row.name.endswith("/read"):
+    if row.op == "Identity" and row.name.endswith("/read"):  # of a ref variable
         return Look("read", "=")
     if row.op in LOOKS:
         return LOOKS[row.op]
@@ -131,16 +133,18 @@ def short_name(row: NodeRow) -> str:
     """The part of a name that tells it from its neighbours: `train/update_w1/ApplyX` → `update_w1`."""
     if row.op in _ENDS and row.attrs.get("client_terminated"):
         return str(row.attrs.get("tensor_name", row.name)).removesuffix(":0")
-    parts = [part for part in row.name.split("/") if part]
+    parts = [part for part in row.name.split("/") if part not in _GENERIC]
     if len(parts) > 2 and parts[-2] == "replicate":  # a constant copied to each device
         return parts[-3]
     if len(parts) < 2:
-        return row.name
-    last = parts[-1]
+        return parts[0] if parts else row.name
+    *_, parent, last = parts
     stem = last.rstrip("0123456789").rstrip("_")
-    if last in {"read", "Read"} or stem == "ReadVariableOp":
-        return f"{parts[-2]}/read"
-    return parts[-2] if stem == row.op or last == "VarHandleOp" else last
+    if stem == row.op or last in (parent, "VarHandleOp"):
+        return parent
+    both = f"{parent}/{last}"
+    keeps_parent = look_of(row).kind in ("variable", "read", "update")
+    return both if keeps_parent or len(both) <= SHORT else last
 
 
 def scope_of(name: str, depth: int) -> str:

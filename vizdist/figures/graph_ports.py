@@ -12,8 +12,8 @@ from itertools import pairwise
 from vizdist.figures.graph_shapes import (
     GAP_AIR,
     INSET,
+    NAME_AIR,
     PITCH,
-    PITCH_BACKWARD,
     PORT_OTHER_SIDE,
     PORT_SAME_SIDE,
     TILE,
@@ -76,37 +76,49 @@ def port_offsets(ports: Sequence[Port]) -> tuple[dict[Port, float], dict[int, fl
 
 
 def column_centres(
-    tiles: Sequence[Tile], columns: Mapping[str, int], needs: Mapping[int, float], left: float
+    tiles: Sequence[Tile],
+    columns: Mapping[str, int],
+    rows: Mapping[str, int],
+    needs: Mapping[int, float],
+    left: float,
 ) -> tuple[list[float], list[float], float]:
     """x of the columns, x of the middle of the gaps, and the right end of both.
 
-    A column is as wide as its widest name, and stands clear of the tags beside it.
+    Columns are PITCH apart, or as far as two names beside each other or the tags between them need.
     """
     count = max(columns.values(), default=-1) + 1
-    widths = [PITCH] * count
+    by_name = _name_distances(tiles, columns, rows)
+    widths = [TILE] * count
     for tile in tiles:
-        least = PITCH_BACKWARD if tile.is_backward else PITCH
-        column = columns[tile.id]
-        widths[column] = max(widths[column], least, tile.label_width + 4)
-    first = left + needs.get(0, 0.0) + GAP_AIR
+        widths[columns[tile.id]] = max(widths[columns[tile.id]], tile.label_width)
     centres: list[float] = []
-    for column, width in enumerate(widths):
-        if not column:
-            centres.append(max(left + width / 2, first + TILE / 2))
+    for column in range(count):
+        tags = needs.get(column, 0.0) + GAP_AIR
+        if not centres:
+            centres.append(left + max(widths[0] / 2, tags + TILE / 2))
             continue
-        by_name = (widths[column - 1] + width) / 2
-        by_tags = TILE + needs.get(column, 0.0) + GAP_AIR
-        centres.append(centres[-1] + max(by_name, by_tags))
-    edges = [left - TILE / 2, *centres]
-    gaps = [(a + b) / 2 for a, b in pairwise(edges)]
-    tail = edges[-1] + TILE / 2
-    last = needs.get(count, 0.0) + GAP_AIR
-    gaps.append(tail + last / 2)
-    if centres:
-        gaps[0] = centres[0] - TILE / 2 - first_gap(needs) / 2
-    right = max(tail + last, (centres[-1] + widths[-1] / 2) if centres else tail)
-    return centres, gaps, right + INSET
+        reach = [centres[before] + away for before, away in by_name.get(column, ())]
+        centres.append(max(centres[-1] + max(PITCH, TILE + tags), *reach, 0.0))
+    gaps = [(a + b) / 2 for a, b in pairwise(centres)]
+    first, last = (needs.get(gap, 0.0) + GAP_AIR for gap in (0, count))
+    if not centres:
+        return [], [left + first / 2], left + first + INSET
+    gaps = [centres[0] - TILE / 2 - first / 2, *gaps, centres[-1] + TILE / 2 + last / 2]
+    right = max(TILE / 2 + last, widths[-1] / 2) + INSET
+    return centres, gaps, centres[-1] + right
 
 
-def first_gap(needs: Mapping[int, float]) -> float:
-    return needs.get(0, 0.0) + GAP_AIR
+def _name_distances(
+    tiles: Sequence[Tile], columns: Mapping[str, int], rows: Mapping[str, int]
+) -> dict[int, list[tuple[int, float]]]:
+    """For a column: (an earlier column, how far from it), from neighbours on one row of a band."""
+    answer: dict[int, list[tuple[int, float]]] = {}
+    before: dict[tuple[str, int], Tile] = {}
+    for tile in sorted(tiles, key=lambda tile: columns[tile.id]):
+        place = tile.band, rows[tile.id]
+        if place in before:
+            other = before[place]
+            away = (other.label_width + tile.label_width) / 2 + NAME_AIR
+            answer.setdefault(columns[tile.id], []).append((columns[other.id], away))
+        before[place] = tile
+    return answer

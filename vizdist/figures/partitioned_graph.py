@@ -4,10 +4,10 @@ Rows of the trace's node table and measurements in, plain JSON values out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
+from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
 from vizdist.figures.graph_folding import FOLDABLE, MOST_DEPTH, FoldNode, Group, fold, group_id
 from vizdist.figures.graph_layout import lay_out
 from vizdist.figures.graph_nodes import (
@@ -25,30 +25,6 @@ from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph, device_of, r
 
 Json = dict[str, Any]
 LATE_KINDS = ("variable", "read", "feed")
-
-
-class Measured(NamedTuple):
-    """What one step measured at a node. Times are ns; `span` is 16 hex digits."""
-
-    time: int = 0
-    queueing: int = 0
-    wait: int = 0
-    bytes: int = 0
-    start: int = 0
-    span: str = ""
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepMeasures:
-    """Measurements by node name, busy share of each task in the step, and which task is master."""
-
-    nodes: Mapping[str, Measured] = field(default_factory=dict)
-    busy: Mapping[str, float] = field(default_factory=dict)
-    master: str = ""
-
-
-NOTHING_MEASURED = StepMeasures()
 
 
 def stage_counts(stages: Mapping[str, Sequence[NodeRow]]) -> list[Json]:
@@ -79,7 +55,7 @@ def graph_payload(
 ) -> Json:
     """Everything the canvas draws of one stage. KeyError if the trace does not hold the stage."""
     graph = read_stage(stage, stages[stage])
-    phases = _phases(graph)
+    phases = _phases(graph, stages)
     groups, depth = _fold(graph, phases, opened)
     tile_of = {name: group.id for group in groups for name in group.members}
     tiles = [_tile(graph, group, phases) for group in groups]
@@ -98,7 +74,7 @@ def graph_payload(
         "bands": [
             {"id": b.id, "box": b.box, "name": device_of(b.id), **_area(b)} for b in layout.bands
         ],
-        "phases": _brackets(layout, [g for g in groups if g.id not in late], phases),
+        "phases": _brackets(layout, groups, phases, late),
         "tiles": [_tile_json(graph, layout, group) for group in groups],
         "nodes": _nodes(graph, tile_of, phases, frames, measures),
         "frames": frames.rows,
@@ -111,9 +87,21 @@ def graph_payload(
     }
 
 
-def _phases(graph: StageGraph) -> dict[str, str]:
+def groups_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> list[Group]:
+    """The tiles of a stage while no scope is opened: nodes and folded scopes."""
+    return _fold(graph, _phases(graph, stages), frozenset())[0]
+
+
+def _phases(
+    graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]] | None = None
+) -> dict[str, str]:
+    """Phase of every tile. The client's whole graph does not say what is fetched; pruning does."""
     tiles = {name: graph.nodes[name] for name in graph.tiles}
-    return phases_of(tiles, ((edge.src, edge.dst) for edge in graph.flows()))
+    phases = phases_of(tiles, ((edge.src, edge.dst) for edge in graph.flows()))
+    if graph.stage == "full" and stages and "pruned" in stages:
+        pruned = _phases(read_stage("pruned", stages["pruned"]))
+        phases |= {name: pruned[name] for name in phases if name in pruned}
+    return phases
 
 
 def _fold(
@@ -146,9 +134,16 @@ def _tile(graph: StageGraph, group: Group, phases: Mapping[str, str]) -> Tile:
         group.id,
         graph.bands[band],
         band,
-        label_width=min(LABEL_LIMIT, max(TILE, text_width(_label(graph, group)))),
+        label_width=_label_width(graph, group),
         is_backward=phases[first] == "backward",
     )
+
+
+def _label_width(graph: StageGraph, group: Group) -> float:
+    text = _label(graph, group)
+    if look_of(graph.nodes[group.members[0]]).kind in ("feed", "fetch"):
+        text = f"fetch {text}"  # the canvas says which it is
+    return min(LABEL_LIMIT, max(TILE, text_width(text)))
 
 
 def _label(graph: StageGraph, group: Group) -> str:
@@ -238,16 +233,22 @@ def _boxes(graph: StageGraph, layout: Layout, measures: StepMeasures) -> list[Js
     ]
 
 
-def _brackets(layout: Layout, groups: Sequence[Group], phases: Mapping[str, str]) -> list[Json]:
+def _brackets(
+    layout: Layout, groups: Sequence[Group], phases: Mapping[str, str], late: Set[str]
+) -> list[Json]:
     """Phases as x ranges; none for a graph that has only one.
 
-    `groups` are the tiles that stand where the dataflow puts them. Reading is what comes before.
+    Late tiles stand beside whom they serve, so only the others tell where a phase is; reading is what
+    comes before all of those.
     """
     members: dict[str, list[int]] = {}
     for group in groups:
-        column = layout.tiles[group.id].column
-        members.setdefault(phases[group.members[0]], []).append(column)
-    present = [phase for phase in PHASES if phase in members]
+        if group.id not in late:
+            column = layout.tiles[group.id].column
+            members.setdefault(phases[group.members[0]], []).append(column)
+    first = min(map(min, members.values()), default=0)
+    members["read"] = list(range(first))
+    present = [phase for phase in PHASES if members.get(phase)]
     if len(present) < 2:
         return []
     spans = phase_spans(present, members, len(layout.columns))
@@ -269,6 +270,7 @@ def _tile_json(graph: StageGraph, layout: Layout, group: Group) -> Json:
         "y": round(placed.y, 1),
         "label": _label(graph, group),
         "kind": look.kind,
+        "room": round(_label_width(graph, group) + 6, 1),
         "glyph": str(len(group.members)) if group.is_folded else look.glyph,
         "count": len(group.members),
     }

@@ -1,0 +1,261 @@
+"""What stands beside the graph: the selected node, pair or scope in words, or the graph as a whole."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from vizdist.components.cards import rich
+from vizdist.components.graph_toolbar import HIDDEN, glyph_tile
+from vizdist.figures.graph_facts import (
+    Facts,
+    GraphFacts,
+    InputFact,
+    NodeFacts,
+    PairFacts,
+    ScopeFacts,
+    StageFact,
+)
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import micros, size
+from vizdist.store.trace import StepInfo
+
+MOST = 12  #: lines of a list; the rest is counted
+
+
+def aside(facts: Facts, step: StepInfo | None, lang: Lang) -> list[Component]:
+    if isinstance(facts, NodeFacts):
+        return _node(facts, step, lang)
+    if isinstance(facts, PairFacts):
+        return _pair(facts, lang)
+    return _scope(facts, lang) if isinstance(facts, ScopeFacts) else _graph(facts, lang)
+
+
+def gone(name: str, stage: str, lang: Lang) -> list[Component]:
+    """The selection is real, but not in the stage on screen."""
+    shown = t(f"graph.stage.{stage}", lang)
+    words = html.P(rich("graph.gone_next", lang, name=name, stage=shown))
+    return [html.H2(t("graph.gone", lang)), html.Div(words, className="placement")]
+
+
+def _head(tile: Component, title: str, name: str) -> Component:
+    words = [html.H2(title, className="cut"), html.Code(name, className="name", title=name)]
+    return html.Div([tile, html.Div(words, className="head-words")], className="head")
+
+
+def _rows(pairs: Sequence[tuple[Any, Any]]) -> Component:
+    return html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in pairs])
+
+
+def _part(title: str, *children: Any) -> Component:
+    return html.Section([html.H3(title), *children])
+
+
+def pick(name: str, label: str) -> Component:
+    """A name that selects its node."""
+    data: dict[str, Any] = {"data-sel": f"node:{name}"}
+    return html.Button(label, type="button", className="pick", title=name, **data)
+
+
+def us(ns: int) -> str:
+    """Whole µs; what is there is never shown as nothing."""
+    return f"{micros(ns)} µs" if ns >= 1000 or not ns else f"{ns:,} ns"
+
+
+# node
+
+
+def _node(facts: NodeFacts, step: StepInfo | None, lang: Lang) -> list[Component]:
+    tile = glyph_tile(facts.look.kind, facts.look.glyph)
+    return [
+        _head(tile, facts.op, facts.name),
+        _placement(facts, lang),
+        *([_step_part(facts, step, lang)] if step else []),
+        *([_part(t("graph.fact.inputs", lang), _inputs(facts, lang))] if facts.inputs else []),
+        _part(t("graph.fact.history", lang), _rows(_history(facts, lang))),
+    ]
+
+
+def _placement(facts: NodeFacts, lang: Lang) -> Component:
+    reason = facts.reason or "none"
+    values = {"requested": facts.requested, "tied": facts.tied_to, "reason": facts.reason}
+    known = (
+        "requested",
+        "colocated",
+        "resource",
+        "metadata",
+        "generator",
+        "default",
+        "cut",
+        "none",
+    )
+    key = reason if reason in known else "other"
+    if key in ("colocated", "resource") and not facts.tied_to:
+        key += "_alone"
+    chip = t(f"graph.reason.{reason}", lang) if reason in known else reason
+    where = " / ".join(part for part in (facts.box, facts.device) if part)
+    top: list[Component] = [html.B(where or t("graph.reason.none", lang), className="cut")]
+    top += [html.Span(chip, className="chip outline")] if where else []
+    why = html.P(rich(f"graph.why.{key}", lang, **values))
+    return html.Div([html.Div(top, className="placement-head"), why], className="placement")
+
+
+def _step_part(facts: NodeFacts, step: StepInfo, lang: Lang) -> Component:
+    title = t("graph.fact.step", lang, step=f"{step.number:,}")
+    found = facts.measured
+    if not found.runs:
+        return _part(title, html.P(t("graph.fact.not_run", lang), className="hint"))
+    share = f"{100 * found.time / max(1, step.duration):.1f}"
+    rows = [
+        (t("graph.fact.queueing", lang), us(found.queueing)),
+        (
+            t("graph.fact.run", lang),
+            t("graph.fact.run_share", lang, time=us(found.time), share=share),
+        ),
+    ]
+    if facts.arrival:
+        rows.insert(0, (t("graph.fact.arrives", lang), us(facts.arrival)))
+    if found.runs > 1:
+        rows.append((t("graph.fact.runs", lang), f"{found.runs:,}"))
+    if facts.shape:
+        rows.append((t("graph.fact.output", lang), facts.shape))
+    return _part(title, _mini_bar(facts), _rows(rows))
+
+
+def _mini_bar(facts: NodeFacts) -> Component:
+    found = facts.measured
+    hue = "update" if facts.look.kind in ("update", "variable", "read") else "compute"
+    parts = [("queueing", found.queueing), (hue, found.time)]
+    blocks = [
+        html.Span(className=f"fill-{name}", style={"flexGrow": length})
+        for name, length in parts
+        if length > 0
+    ]
+    return html.Div(blocks, className="mini-bar", **HIDDEN)
+
+
+def _inputs(facts: NodeFacts, lang: Lang) -> Component:
+    shown = [
+        ([f"{fact.port} · ", pick(fact.name, fact.label)], _how(fact, lang))
+        for fact in facts.inputs[:MOST]
+    ]
+    return html.Div([_rows(shown), *_others(len(facts.inputs) - MOST, lang)])
+
+
+def _how(fact: InputFact, lang: Lang) -> str:
+    if fact.over:
+        recv = fact.over.rsplit("/", 1)[-1]
+        return t("graph.fact.recv_from", lang, recv=recv, box=fact.source_box)
+    return t(f"graph.fact.{'reference' if fact.is_reference else 'same_device'}", lang)
+
+
+def _history(facts: NodeFacts, lang: Lang) -> list[tuple[Any, Any]]:
+    rows: list[tuple[Any, Any]] = [
+        (_stages(fact, lang), t(f"graph.fact.{fact.state}", lang, count=fact.num_cut))
+        for fact in facts.history
+    ]
+    if facts.source:
+        rows.append((t("graph.fact.source", lang), html.Code(facts.source)))
+    return rows
+
+
+def _stages(fact: StageFact, lang: Lang) -> str:
+    first = t(f"graph.stage.{fact.first}", lang)
+    return first if fact.first == fact.last else f"{first} → {t(f'graph.stage.{fact.last}', lang)}"
+
+
+# pair, scope, graph
+
+
+def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
+    tile = html.Span(
+        [html.Span(className="tag tag-send"), html.Span(className="tag tag-recv")],
+        className="pair-sign",
+        **HIDDEN,
+    )
+    title = facts.label or t("graph.control", lang)
+    says = ("control_pair" if facts.control else "") if facts.is_cut else "future"
+    rows = [(t("graph.fact.bytes", lang), str(size(facts.num_bytes)))]
+    if facts.wait or facts.transfer:
+        rows.append((t("graph.fact.wait", lang), us(facts.wait)))
+        rows.append((t("graph.fact.transfer", lang), us(facts.transfer)))
+    ends = [(t(f"graph.fact.{end}", lang), name) for end, name in _ends(facts) if name]
+    consumers = [html.Li(pick(name, name)) for name in facts.consumers[:MOST]]
+    key = html.Code(facts.key, className="key")
+    return [
+        _head(tile, title, f"{facts.source_box} → {facts.target_box}"),
+        *([html.P(t(f"graph.fact.{says}", lang), className="placement")] if says else []),
+        html.Section(_rows(rows)),
+        *([html.Section(_rows([(name, html.Code(end)) for name, end in ends]))] if ends else []),
+        _part(t("graph.fact.consumers", lang), html.Ul(consumers)),
+        *([_part(t("graph.fact.key", lang), key)] if facts.key else []),
+    ]
+
+
+def _ends(facts: PairFacts) -> tuple[tuple[str, str], ...]:
+    return ("send", facts.send), ("recv", facts.recv)
+
+
+def _scope(facts: ScopeFacts, lang: Lang) -> list[Component]:
+    tile = glyph_tile("compute", str(len(facts.members)))
+    where = " / ".join(part for part in (facts.box, facts.device) if part)
+    return [
+        _head(tile, facts.label, where),
+        html.P(t("graph.fact.open", lang), className="placement"),
+        _part(
+            t("graph.fact.members", lang),
+            _costs(facts.members[:MOST]),
+            *_others(len(facts.members) - MOST, lang),
+            _rows([(t("graph.fact.total", lang), us(facts.time))]),
+        ),
+    ]
+
+
+def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
+    numbers = [
+        (facts.num_nodes, "nodes"),
+        (len(facts.devices), "devices"),
+        (facts.num_pairs, "pairs"),
+        (facts.num_control, "control_pairs"),
+    ]
+    bars = [_byte_bar(pair, facts.largest[0].num_bytes) for pair in facts.largest]
+    per_step = [(t("graph.fact.per_step", lang), str(size(facts.num_bytes)))]
+    return [
+        html.Section(
+            _rows([(t(f"graph.fact.{name}", lang), f"{n:,}") for n, name in numbers if n])
+        ),
+        *([_part(t("graph.fact.largest", lang), *bars, _rows(per_step))] if bars else []),
+        *(
+            [_part(t("graph.fact.costliest", lang), _costs(facts.costliest))]
+            if facts.costliest
+            else []
+        ),
+    ]
+
+
+def _byte_bar(pair: PairFacts, most: int) -> Component:
+    share = f"{100 * pair.num_bytes / max(1, most):.0f}%"
+    sel = f"key:{pair.key}" if pair.key else f"edge:{pair.send}→{pair.recv}"
+    data: dict[str, Any] = {"data-sel": sel}
+    return html.Button(
+        [
+            html.Span(pair.label, className="cut"),
+            html.Span(html.I(style={"width": share}), className="track"),
+            html.Span(str(size(pair.num_bytes)), className="number"),
+        ],
+        type="button",
+        className="byte-bar",
+        title=f"{pair.source_box} → {pair.target_box}",
+        **data,
+    )
+
+
+def _costs(members: Sequence[tuple[str, str, int]]) -> Component:
+    return _rows([(pick(name, name), us(time)) for name, _, time in members])
+
+
+def _others(number: int, lang: Lang) -> list[Component]:
+    if number <= 0:
+        return []
+    return [html.P(t("graph.fact.others", lang, count=f"{number:,}"), className="hint")]

@@ -1,0 +1,123 @@
+"""The bar over the graph: five stages with their sizes, what the colours mean, which heat to see."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from tracer.model.graph_table import STAGES
+from vizdist.components.cards import icon
+from vizdist.i18n import Lang, t
+
+HIDDEN: dict[str, Any] = {"aria-hidden": "true"}  # decoration: the words stand beside it
+HEATS = ("plain", "time", "bytes", "wait")
+
+
+def toolbar(lang: Lang) -> Component:
+    scrolls: dict[str, Any] = {"data-scrolls": ""}
+    table: dict[str, Any] = {"data-graph": "table", "aria-pressed": "false"}
+    return html.Div(
+        [
+            _choices("graph-stages", t("graph.stages", lang), "stops"),
+            _choices("graph-clients", t("graph.client", lang), "segments"),
+            _legend(lang),
+            _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
+            html.Button(
+                [t("graph.table", lang), html.Kbd("L", **HIDDEN)],
+                id="graph-table-button",
+                type="button",
+                className="button",
+                title=t("graph.table_says", lang),
+                **table,
+            ),
+        ],
+        className="toolbar graph-toolbar",
+        **scrolls,
+    )
+
+
+def _choices(name: str, says: str, kind: str, children: Sequence[Any] = ()) -> Component:
+    """A radio group; assets/graph_controls.mjs moves the choice."""
+    attributes: dict[str, Any] = {"role": "radiogroup", "aria-label": says, "data-choices": name}
+    return html.Div(list(children), id=name, className=kind, **attributes)
+
+
+def choice(value: str, children: Any, *, chosen: bool, says: str = "") -> Component:
+    attributes: dict[str, Any] = {
+        "role": "radio",
+        "aria-checked": str(chosen).lower(),
+        "data-value": value,
+    }
+    return html.Button(
+        children,
+        type="button",
+        className="choice",
+        title=says or None,
+        tabIndex=0 if chosen else -1,
+        **attributes,
+    )
+
+
+def _heats(lang: Lang) -> list[Component]:
+    return [choice(name, t(f"graph.{name}", lang), chosen=name == "time") for name in HEATS]
+
+
+def stops(counts: Sequence[Mapping[str, Any]], chosen: str, lang: Lang) -> list[Component]:
+    """A stop for each stage that the trace holds: its name over its size."""
+    return [
+        choice(
+            count["stage"],
+            [
+                html.Span(className="dot", **HIDDEN),
+                html.Span(t(f"graph.stage.{count['stage']}", lang), className="stop-name"),
+                html.Small(_size(count, lang)),
+            ],
+            chosen=count["stage"] == chosen,
+        )
+        for count in sorted(counts, key=lambda count: STAGES.index(count["stage"]))
+    ]
+
+
+def _size(count: Mapping[str, Any], lang: Lang) -> str:
+    stage, nodes = count["stage"], f"{count['nodes'] - count['client']:,}"
+    if stage == "pruned" and count["client"]:
+        return t("graph.count.pruned_client", lang, nodes=nodes, client=count["client"])
+    nodes = f"{count['nodes']:,}"
+    if stage in ("full", "pruned"):
+        return t(f"graph.count.{stage}", lang, nodes=nodes)
+    number = count["devices"] if stage == "placed" else count["pairs"]
+    return t(f"graph.count.{stage}", lang, nodes=nodes, count=number)
+
+
+def clients(tasks: Sequence[str], chosen: str) -> list[Component]:
+    """Where several workers run a step of this number, each has a graph of its own."""
+    if len(tasks) < 2:
+        return []
+    return [choice(task, task, chosen=task == chosen) for task in tasks]
+
+
+def _legend(lang: Lang) -> Component:
+    tags = [
+        html.Span([html.Span(className=f"tag tag-{kind}"), t(f"graph.{kind}", lang)])
+        for kind in ("send", "recv", "control")
+    ]
+    ramp = html.Span(
+        [
+            html.Span(id="graph-heat-low"),
+            html.Span([html.I() for _ in range(5)], className="ramp", id="graph-ramp"),
+            html.Span(id="graph-heat-high"),
+            html.Span(t("graph.log", lang), id="graph-heat-log", className="hint"),
+        ],
+        className="heat-legend",
+    )
+    update = html.Span([html.Span(className="swatch fill-update"), t("graph.update", lang)])
+    return html.Div([ramp, *tags, update], className="graph-legend")
+
+
+def glyph_tile(kind: str, glyph: str) -> Component:
+    """The tile of a node as it stands in the aside; drawn glyphs have an icon instead."""
+    sign: Any = icon("variable") if glyph == "cylinder" else glyph
+    if glyph in ("tag", "hinge", "fork"):
+        sign = icon("wire" if glyph == "tag" else "op")
+    return html.Span(sign, className=f"glyph glyph-{kind}", **HIDDEN)

@@ -1,0 +1,274 @@
+"""What one selected thing of a graph is: the facts beside the canvas, as plain values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tracer.model.graph import Input
+from tracer.model.graph_table import STAGES, NodeRow
+from vizdist.analysis.node_measures import Measured, StepMeasures
+from vizdist.figures.graph_nodes import Look, look_of, short_name
+from vizdist.figures.graph_stage import PairEdge, StageGraph, box_of, device_of
+from vizdist.figures.partitioned_graph import groups_of
+
+
+@dataclass(frozen=True, slots=True)
+class InputFact:
+    """One data input: the node it comes from, and how. `over` is the pair it came over, if one."""
+
+    port: int
+    name: str
+    label: str
+    source_box: str = ""
+    over: str = ""
+    is_reference: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StageFact:
+    """Consecutive stages in which the same holds: `absent`, `whole`, or `cut` (inputs became pairs)."""
+
+    first: str
+    last: str
+    state: str
+    num_cut: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """`tied_to` is what a colocated node or a user of a resource goes with. Times are ns."""
+
+    name: str
+    op: str
+    look: Look
+    box: str
+    device: str
+    reason: str
+    requested: str
+    tied_to: str
+    shape: str
+    source: str
+    measured: Measured
+    arrival: int
+    inputs: tuple[InputFact, ...]
+    history: tuple[StageFact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairFacts:
+    """`num_bytes` as the transport counted them, else what the shape says."""
+
+    label: str
+    control: bool
+    is_cut: bool
+    source_box: str
+    target_box: str
+    send: str
+    recv: str
+    key: str
+    num_bytes: int
+    wait: int
+    transfer: int
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFacts:
+    """A folded scope: its nodes with op and time, costliest first."""
+
+    id: str
+    label: str
+    box: str
+    device: str
+    members: tuple[tuple[str, str, int], ...]
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """The whole graph at a stage; `largest` are its pairs by bytes, `costliest` its nodes by time."""
+
+    num_nodes: int
+    devices: tuple[str, ...]
+    num_pairs: int
+    num_control: int
+    num_bytes: int
+    largest: tuple[PairFacts, ...]
+    costliest: tuple[tuple[str, str, int], ...]
+
+
+Facts = NodeFacts | PairFacts | ScopeFacts | GraphFacts
+
+
+def facts_of(
+    graph: StageGraph,
+    stages: Mapping[str, Sequence[NodeRow]],
+    measures: StepMeasures,
+    selected: Sequence[str],
+) -> Facts | None:
+    """Facts of the first of some names that this stage knows; of the whole graph if none is asked.
+
+    A name is a node, a folded scope, one end of a pair, or a rendezvous key. None: not in this stage.
+    """
+    if not selected:
+        return _graph_facts(graph, measures)
+    tiles = set(graph.tiles)
+    for name in selected:
+        if name in tiles:
+            return _node_facts(graph, stages, measures, name)
+        for pair in graph.pairs:
+            if name in (pair.id, pair.send, pair.recv, _key(measures, pair)):
+                return _pair_facts(graph, measures, pair)
+        if scope := _scope_facts(graph, stages, measures, name):
+            return scope
+    return None
+
+
+def _measured(measures: StepMeasures, name: str) -> Measured:
+    return measures.nodes.get(name, Measured())
+
+
+def _key(measures: StepMeasures, pair: PairEdge) -> str:
+    found = _measured(measures, pair.recv).key or _measured(measures, pair.send).key
+    return found or pair.id
+
+
+def _node_facts(
+    graph: StageGraph,
+    stages: Mapping[str, Sequence[NodeRow]],
+    measures: StepMeasures,
+    name: str,
+) -> NodeFacts:
+    row = graph.nodes[name]
+    inputs = tuple(_input_facts(graph, name))
+    arrivals = [
+        found.start + found.time
+        for fact in inputs
+        if fact.over and (found := _measured(measures, fact.over)).runs
+    ]
+    return NodeFacts(
+        name=row.name,
+        op=row.op,
+        look=look_of(row),
+        box=box_of(graph.band_of[name]),
+        device=device_of(graph.band_of[name]),
+        reason=row.reason,
+        requested=row.requested_device,
+        tied_to=_tied_to(graph, row),
+        shape=" ".join(f"{dtype} {list(shape)}" for dtype, shape in row.specs[:1]),
+        source=row.source,
+        measured=_measured(measures, row.name),
+        arrival=max(arrivals, default=0),
+        inputs=inputs,
+        history=tuple(_history(stages, row.name)),
+    )
+
+
+def _input_facts(graph: StageGraph, name: str) -> list[InputFact]:
+    row = graph.nodes[name]
+    by_end = {pair.recv: pair for pair in graph.pairs if pair.recv}
+    facts = []
+    data = [text for text in row.inputs if not text.startswith("^")]
+    for port, text in enumerate(data):
+        source = Input.parse(text).node
+        if pair := by_end.get(source):
+            origin = pair.src or pair.send or source
+            box = graph.bands[pair.src_band]
+            facts.append(InputFact(port, origin, pair.label, box, over=source))
+            continue
+        known = graph.nodes.get(source)
+        label = short_name(known) if known else source
+        is_reference = known is not None and look_of(known).kind == "variable"
+        facts.append(InputFact(port, source, label, is_reference=is_reference))
+    return facts
+
+
+def _tied_to(graph: StageGraph, row: NodeRow) -> str:
+    """The variable that an op works on in place, else the first node of its colocation class."""
+    for text in row.inputs:
+        source = graph.nodes.get(Input.parse(text).node)
+        if row.reason == "resource" and source and look_of(source).kind == "variable":
+            return source.name
+    classes = [str(c).removeprefix("loc:@") for c in row.attrs.get("_class", ())]
+    return next((name for name in classes if name != row.name), "")
+
+
+def _history(stages: Mapping[str, Sequence[NodeRow]], name: str) -> list[StageFact]:
+    """What the node was at every stage, equal neighbours joined."""
+    facts: list[StageFact] = []
+    for stage in STAGES:
+        if stage not in stages:
+            continue
+        state, num_cut = _state(stages[stage], name)
+        if facts and (facts[-1].state, facts[-1].num_cut) == (state, num_cut):
+            facts[-1] = StageFact(facts[-1].first, stage, state, num_cut)
+        else:
+            facts.append(StageFact(stage, stage, state, num_cut))
+    return facts
+
+
+def _state(rows: Sequence[NodeRow], name: str) -> tuple[str, int]:
+    found = [row for row in rows if row.name == name]
+    if not found:
+        return "absent", 0
+    recvs = {row.name for row in rows if look_of(row).kind == "recv"}
+    cut = [text for text in found[0].inputs if Input.parse(text.removeprefix("^")).node in recvs]
+    return ("cut", len(cut)) if cut else ("whole", 0)
+
+
+def _pair_facts(graph: StageGraph, measures: StepMeasures, pair: PairEdge) -> PairFacts:
+    recv = _measured(measures, pair.recv)
+    return PairFacts(
+        label=pair.label,
+        control=pair.control,
+        is_cut=bool(pair.send or pair.recv),
+        source_box=graph.bands[pair.src_band],
+        target_box=graph.bands[pair.dst_band],
+        send=pair.send,
+        recv=pair.recv,
+        key=recv.key or _measured(measures, pair.send).key,
+        num_bytes=0 if pair.control else recv.bytes or pair.num_bytes,
+        wait=recv.wait,
+        transfer=max(0, recv.time - recv.wait),
+        consumers=tuple(pair.dsts),
+    )
+
+
+def _scope_facts(
+    graph: StageGraph,
+    stages: Mapping[str, Sequence[NodeRow]],
+    measures: StepMeasures,
+    name: str,
+) -> ScopeFacts | None:
+    groups = groups_of(graph, stages)
+    group = next((g for g in groups if g.id == name and g.is_folded), None)
+    if group is None:
+        return None
+    band = graph.band_of[group.members[0]]
+    members = _by_time(graph, measures, group.members)
+    label = group.scope.rsplit("/", 1)[-1]
+    total = sum(time for _, _, time in members)
+    return ScopeFacts(group.id, label, box_of(band), device_of(band), tuple(members), total)
+
+
+def _by_time(
+    graph: StageGraph, measures: StepMeasures, names: Sequence[str]
+) -> list[tuple[str, str, int]]:
+    rows = [(name, graph.nodes[name]) for name in names]
+    found = [(name, row.op, _measured(measures, row.name).time) for name, row in rows]
+    return sorted(found, key=lambda item: -item[2])
+
+
+def _graph_facts(graph: StageGraph, measures: StepMeasures, most: int = 6) -> GraphFacts:
+    pairs = [_pair_facts(graph, measures, pair) for pair in graph.pairs if graph.is_cut]
+    cut = [pair for pair in pairs if pair.is_cut]
+    largest = sorted((p for p in cut if not p.control), key=lambda p: -p.num_bytes)
+    costliest = [item for item in _by_time(graph, measures, graph.tiles) if item[2] > 0]
+    return GraphFacts(
+        num_nodes=len(graph.nodes),
+        devices=tuple(band for band in graph.bands if band),
+        num_pairs=len(cut),
+        num_control=sum(pair.control for pair in cut),
+        num_bytes=sum(pair.num_bytes for pair in cut),
+        largest=tuple(largest[:most]),
+        costliest=tuple(costliest[:most]),
+    )

@@ -1,0 +1,46 @@
+"""The graph that one step ran, with what the step measured: where canvas and page take both from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tracer.model.graph_table import NodeRow
+from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures, measure_nodes
+from vizdist.analysis.steps import shown_step
+from vizdist.store.problems import Problem, TraceError
+from vizdist.store.trace import StepInfo, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class StepGraph:
+    """`tasks` are those whose client runs a step of this number, each with a graph of its own."""
+
+    stages: Mapping[str, Sequence[NodeRow]]
+    measures: StepMeasures
+    step: StepInfo | None
+    tasks: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    def stage(self, wanted: str | None) -> str:
+        """The wanted stage if the trace holds it, else the last it holds; "" if it holds none."""
+        if wanted and wanted in self.stages:
+            return wanted
+        return list(self.stages)[-1] if self.stages else ""
+
+
+def step_graph(trace: Trace, number: int | None, task: str = "") -> StepGraph:
+    """The graph of a step (None: the one pages open with) as a task ran it (of several, the first)."""
+    shown = shown_step(trace, number)
+    step = _step(trace, shown, task) if shown is not None else None
+    tasks = tuple(info.task for info in trace.steps if info.number == shown)
+    table = trace.graph(step)
+    if table is None:
+        return StepGraph({}, NOTHING_MEASURED, step, tasks, ())
+    measures = measure_nodes(trace, step) if step else NOTHING_MEASURED
+    return StepGraph(table.stages, measures, step, tasks, table.problems)
+
+
+def _step(trace: Trace, number: int, task: str) -> StepInfo:
+    try:
+        return trace.step(number, task)
+    except TraceError:
+        return trace.step(number)

@@ -1,0 +1,133 @@
+"""Graph: the graph of a step at five stages, its pairs as wires between tasks, heat by what it cost."""
+
+import json
+from typing import Any
+
+import numpy as np
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+
+from vizdist.analysis.selection import Selection
+from vizdist.components.callbacks import callback, clientside
+from vizdist.components.cards import empty
+from vizdist.components.graph_aside import aside, gone
+from vizdist.components.graph_list import graph_list
+from vizdist.components.graph_toolbar import clients, stops, toolbar
+from vizdist.components.view import Route, View, view_of
+from vizdist.figures.graph_facts import facts_of
+from vizdist.figures.graph_stage import read_stage
+from vizdist.figures.partitioned_graph import graph_payload, stage_counts
+from vizdist.figures.step_graph import StepGraph, step_graph
+from vizdist.i18n import Lang, catalogue, t
+from vizdist.store.library import Library
+from vizdist.store.problems import TraceError
+from vizdist.store.trace import Trace
+
+NAME = "graph"
+PATH = "/t/{trace}/graph"
+
+
+def layout(library: Library, view: View) -> Component:
+    trace = library.open(view.trace)
+    if not trace.graphs:
+        words = empty(t("graph.no_graph", view.lang), t("graph.no_graph_next", view.lang))
+        return html.Div(words, className="reading alone")
+    heading = html.H1(t("graph.title", view.lang, trace=trace.title), className="unseen")
+    facts: dict[str, Any] = {"aria-label": t("graph.facts", view.lang)}
+    return html.Div(
+        [
+            heading,
+            toolbar(view.lang),
+            html.Div(
+                [
+                    html.Div(id="graph-canvas", className="canvas", **_canvas_data(view)),
+                    html.Div(id="graph-table", className="canvas-list", hidden=True),
+                    html.Aside(
+                        [html.Div(id="graph-facts"), html.Div(id="graph-minimap")],
+                        className="graph-aside",
+                        **facts,
+                    ),
+                ],
+                className="graph-body",
+            ),
+            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "list")),
+        ],
+        className="graph-page",
+    )
+
+
+def _canvas_data(view: View) -> dict[str, Any]:
+    """What assets/graph.mjs needs besides the stores: which trace, and its words."""
+    words: dict[str, Any] = _words("graph.canvas.", view.lang)
+    words["kinds"] = _words("graph.kind.", view.lang)
+    return {"data-trace": view.trace, "data-words": json.dumps(words, ensure_ascii=False)}
+
+
+def _words(prefix: str, lang: Lang) -> dict[str, str]:
+    texts = catalogue(lang).items()
+    return {key.removeprefix(prefix): text for key, text in texts if key.startswith(prefix)}
+
+
+def _names(trace: Trace, selection: Selection | None) -> list[str]:
+    """Names under which the graph may know a selection; a span stands for the node it ran."""
+    if selection is None:
+        return []
+    name = selection["id"]
+    try:
+        if selection["type"] in ("span", "rpc"):
+            place = trace.place(name)
+            one = trace.all.take(np.array([place]))
+            return [str(one.text(column)[0]) for column in ("name", "key")]
+    except TraceError:
+        return [name]
+    return [name, *name.split("→")[::-1]]
+
+
+def _facts(
+    trace: Trace, found: StepGraph, stage: str, selection: Selection | None, lang: Lang
+) -> list[Component]:
+    graph = read_stage(stage, found.stages[stage])
+    names = [name for name in _names(trace, selection) if name]
+    facts = facts_of(graph, found.stages, found.measures, names)
+    if facts is None and selection is not None and selection["type"] == "step":
+        facts = facts_of(graph, found.stages, found.measures, [])
+    return aside(facts, found.step, lang) if facts else gone(names[0], stage, lang)
+
+
+def register(app: Dash, library: Library) -> None:
+    now = [Input(name, "data") for name in ("step", "stage", "graph-task")]
+    route = State("route", "data")
+
+    @callback(
+        app, Output("graph-stages", "children"), Output("graph-clients", "children"), *now, route
+    )
+    def show_toolbar(step: int | None, stage: str | None, task: str | None, route: Route) -> Any:
+        view = view_of(route)
+        found = step_graph(library.open(view.trace), step, task or "")
+        chosen = found.step.task if found.step else ""
+        shown = stops(stage_counts(found.stages), found.stage(stage), view.lang)
+        return shown, clients(found.tasks, chosen)
+
+    @callback(app, Output("graph-facts", "children"), Input("sel", "data"), *now, route)
+    def show_facts(
+        sel: Selection | None, step: int | None, stage: str | None, task: str | None, route: Route
+    ) -> list[Component]:
+        view = view_of(route)
+        trace = library.open(view.trace)
+        found = step_graph(trace, step, task or "")
+        shown = found.stage(stage)
+        return _facts(trace, found, shown, sel, view.lang) if shown else []
+
+    @callback(app, Output("graph-table", "children"), Input("graph-list", "data"), *now, route)
+    def show_list(
+        is_open: bool | None, step: int | None, stage: str | None, task: str | None, route: Route
+    ) -> list[Component]:
+        view = view_of(route)
+        found = step_graph(library.open(view.trace), step, task or "")
+        shown = found.stage(stage)
+        if not is_open or not shown:
+            return []
+        return graph_list(graph_payload(found.stages, shown, found.measures), view.lang)
+
+    drawn = Output("graph-drawn", "data")  # so that Dash asks only where the canvas is
+    clientside(app, "graph.mjs", "show", drawn, *now, Input("sel", "data"))

@@ -85,4 +85,4 @@ def test_a_failed_session_gives_its_stubs_back() -> None:
     master = master_of({WORKER_1: 10**9}, [], timeout_s=0.05)
     with pytest.raises(StepError):
         master.create_session(Graph(), RUN)
-    assert master._worker.cache.num_in_use == 0  # noqa: SLF001
+    assert master._worker.cache.num_in_use == 0

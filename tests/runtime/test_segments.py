@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.clusters import running_cluster
 from tests.runtime.graphs import CLUSTER, PS_0
-from tracer.model.graph import Graph, Node, Partition
+from tracer.model.graph import Graph, Input, Node, Partition
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
@@ -150,11 +150,11 @@ def spread_graphs(draw: st.DrawFn) -> tuple[Graph, dict[str, torch.Tensor]]:
     """A random graph over three tasks, and what each node computes."""
     b = GraphBuilder()
     expected: dict[str, torch.Tensor] = {}
-    made = []
+    made: list[Input] = []
     devices = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
     for number in range(draw(st.integers(2, 14))):
         with b.device(draw(st.sampled_from(devices))):
-            if not made or draw(st.booleans()) and number < 3:
+            if not made or (draw(st.booleans()) and number < 3):
                 made.append(b.const([float(number)], name=f"n{number}"))
                 expected[f"n{number}"] = torch.tensor([float(number)])
                 continue

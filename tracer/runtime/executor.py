@@ -15,7 +15,7 @@ from tracer.record.recorder import Recorder
 from tracer.runtime import turn
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
-from tracer.runtime.segment_code import size_of
+from tracer.runtime.segment_code import moved_values
 from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv, error_at, value_of
 
 
@@ -113,12 +113,11 @@ class _Run:
             raise
         end = recorder.now()
         self._store(node, result)
-        moved = inputs if node.kind in (Kind.SEND, Kind.RETVAL) else [result]
         writer.end(
             start,
             end,
             ready,
-            num_bytes=sum(map(size_of, moved)),
+            num_bytes=sum(getattr(self._values[v], "nbytes", 0) for v in moved_values(node)),
             key=node.key_number,
             extra=variable.version if node.writes and variable is not None else version,
         )

@@ -38,7 +38,11 @@ class _Waiting:
 
 
 class _Part:
-    """A segment with its code and its cost, a moving average that starts at 0."""
+    """A segment with its code and its cost.
+
+    The cost follows quick runs at once and slow ones by and by: on a busy machine a run is often slow
+    because its thread was put aside, and handing it to another thread would make that worse.
+    """
 
     __slots__ = ("code", "cost_ns", "segment")
 
@@ -46,6 +50,10 @@ class _Part:
         self.segment = segment
         self.code = code
         self.cost_ns = 0
+
+    def see(self, took_ns: int) -> None:
+        more = took_ns - self.cost_ns
+        self.cost_ns += more >> 6 if more > 0 else more >> 1
 
 
 class GeneratedExecutor:
@@ -145,7 +153,7 @@ class _Run:
                 position = part.code.failed_node(error)
                 node = partition.nodes[position] if position >= 0 else None
                 self.fail(error_at(partition, node, error))
-            part.cost_ns += (time.perf_counter_ns() - start - part.cost_ns) // 8
+            part.see(time.perf_counter_ns() - start)
         self.count_down(part.segment.successors, self.now())
 
     def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (its traced twin needs it)

@@ -15,6 +15,7 @@ from tracer.model.graph import Graph, Input, Node, Partition
 from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
+from tracer.ops.variable import HANDLES
 from tracer.runtime.devices import Device
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.worker_env import WorkerEnv
@@ -37,15 +38,13 @@ KINDS: Mapping[str, Kind] = {
     "_Retval": Kind.RETVAL,
 }
 
-_HANDLES = {"VarHandleOp", "VariableV2"}
-
 
 @dataclass(frozen=True, slots=True)
 class PreparedNode:
     """`inputs` and `outputs` are value numbers; `after` are positions of nodes that must have ended.
 
-    `variable` is the value number of the variable that the node reads or writes, -1 if none. `key`
-    is the rendezvous key of a transfer, or the name of an argument or result; `source` the task that a
+    `variable` is the value number of the variable that the node reads or writes, -1 if none. `key` is
+    the rendezvous key of a transfer, or the name of an argument or result; `source` the task that a
     `_Recv` pulls from, None if it is this one. A `_Recv`'s or `_Arg`'s kernel takes what came.
     """
 
@@ -179,7 +178,7 @@ class _Preparation:
     def _variable_of(self, node: Node, op: OpDef) -> int:
         if not node.inputs or op.is_transfer:
             return -1
-        if op.reads or op.writes or self._graph[node.inputs[0].node].op in _HANDLES:
+        if op.reads or op.writes or self._graph[node.inputs[0].node].op in HANDLES:
             return self._value(node.inputs[0])
         return -1
 

@@ -14,15 +14,13 @@ a plain and a traced text; they differ by the record calls around the same lines
      span = begin(s5, ctx, s)
      v4 = k5(v3)
      e5 = now()
-     end(s, e5, ready, size(v4), …)
+     end(s, e5, ready, getattr(v4, 'nbytes', 0), …)
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
-
-import torch
 
 from tracer.model.trace_folder import Flag
 from tracer.record.recorder import Recorder
@@ -35,7 +33,7 @@ _TRACED = "def segment(frame, send, args, results, ctx, begin, end, ready):"
 
 @dataclass(frozen=True, slots=True)
 class SegmentCode:
-    """`node_at` says which node a line of either text belongs to (position, 0-based lines)."""
+    """`node_at` says which node a line of either text belongs to by code and line."""
 
     plain: Callable[..., None]
     traced: Callable[..., None]
@@ -52,13 +50,12 @@ class SegmentCode:
         return -1
 
 
-def size_of(value: Any) -> int:
-    """Bytes of what a kernel returned; a variable or nothing has none."""
-    if isinstance(value, torch.Tensor):
-        return value.nbytes
-    if isinstance(value, tuple):
-        return sum(map(size_of, value))
-    return 0
+def moved_values(node: PreparedNode) -> tuple[int, ...]:
+    """Values whose bytes a node's span tells: what a kernel made, what was handed over.
+
+    A variable, or an output that a kernel leaves out (None), has no bytes.
+    """
+    return node.outputs if node.kind in (Kind.KERNEL, Kind.ARG) else node.inputs
 
 
 def compile_segment(
@@ -69,7 +66,6 @@ def compile_segment(
 ) -> SegmentCode:
     namespace: dict[str, Any] = {
         "now": recorder.now,
-        "size": size_of,
         "fail": lambda span, error: recorder.annotate(span, {}, error=str(error)),
     }
     for position in segment.nodes:
@@ -156,8 +152,8 @@ class _Text:
 
     def _recorded(self, node: PreparedNode, position: int, call: str) -> _Lines:
         ready = self._ready(node)
-        values = node.outputs if node.kind in (Kind.KERNEL, Kind.ARG) else node.inputs
-        num_bytes = " + ".join(f"size(v{value})" for value in values) or "0"
+        sizes = (f"getattr(v{value}, 'nbytes', 0)" for value in moved_values(node))
+        num_bytes = " + ".join(sizes) or "0"
         version = f"v{node.variable}.version" if node.variable >= 0 else "0"
         before = [] if node.writes or node.variable < 0 else [(f"r = {version}", position)]
         extra = version if node.writes else "r" if before else "0"

@@ -47,25 +47,31 @@ def at_end(flush: Work) -> None:
 
 
 def _drain(turn: _Turn) -> None:
+    """One failing piece does not take the others with it; the last failure is raised at the end."""
     turn.running = True
     failure: BaseException | None = None
+    work = turn.work
     try:
-        while turn.work:
-            failure = _call(turn.work.popleft()) or failure
-            while turn.flushes:
-                flushes, turn.flushes = turn.flushes, {}
-                for flush in flushes:
-                    failure = _call(flush) or failure
+        while work:
+            try:
+                work.popleft()()
+            except BaseException as error:  # noqa: BLE001
+                failure = error
+            if turn.flushes:
+                failure = _flush(turn) or failure
     finally:
         turn.running = False
     if failure is not None:
         raise failure
 
 
-def _call(work: Work) -> BaseException | None:
-    """One failing piece must not take the others with it."""
-    try:
-        work()
-    except BaseException as error:  # noqa: BLE001
-        return error
-    return None
+def _flush(turn: _Turn) -> BaseException | None:
+    failure: BaseException | None = None
+    while turn.flushes:
+        flushes, turn.flushes = turn.flushes, {}
+        for flush in flushes:
+            try:
+                flush()
+            except BaseException as error:  # noqa: BLE001
+                failure = error
+    return failure

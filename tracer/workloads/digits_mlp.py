@@ -82,7 +82,7 @@ WORKLOAD = Workload(
     says="A 64-32-10 perceptron on real handwritten digits: tiny kernels, so all else shows.",
     make_module=_make_module,
     loss=functional.cross_entropy,
-    optimizer=SGD(learning_rate=0.2),
+    optimizer=SGD(learning_rate=0.3),
     batches=_batches,
     evaluation=_evaluation,
 )

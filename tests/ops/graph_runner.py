@@ -10,6 +10,8 @@ from tracer.model.graph import Graph, Input
 from tracer.ops.kernel import OpContext
 from tracer.ops.registry import lookup
 
+torch.set_num_threads(1)  # threads gain tiny kernels nothing, and wait for cores that others use
+
 
 class PlainVariable:
     def __init__(self, name: str) -> None:

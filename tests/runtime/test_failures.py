@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters import TestCluster
-from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, counter, failing, lost_recv
+from tests.clusters import TestCluster, running_cluster
+from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1, counter, failing, lost_recv
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.graph_json import read_graph_file
 from tracer.model.trace_folder import Flag
 from tracer.ops.dtypes import literal_to_tensor
+from tracer.runtime import master_step
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.master_step import root_error
 
@@ -82,6 +83,18 @@ def test_a_step_that_hangs_ends_in_time_and_names_the_unmatched_key(start_cluste
     assert "worker:0 waits for /job:ps/replica:0/task:0/device:CPU:0;" in caught.value.message
     assert ";edge_0_nothing;0:0" in caught.value.message
     assert session.run("one:0").item() == 1.0
+
+
+def test_a_worker_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(master_step, "GRACE_S", 0.1)
+    with running_cluster("near", CLUSTER, step_timeout_s=0.1) as cluster:
+        session = cluster.session(counter())
+        session.run("init")
+        with monkeypatch.context() as silence:
+            silence.setattr(cluster.workers[WORKER_1], "run_graph", lambda request, done: None)
+            with pytest.raises(StepError, match=r"(?s)within 0.1 s.* no answer from worker:1"):
+                session.run("twice:0")
+        assert session.run("twice:0").tolist() == [2.0, 2.0]
 
 
 def test_closing_a_session_ends_the_step_that_runs(start_cluster: Start) -> None:

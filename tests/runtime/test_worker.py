@@ -141,6 +141,17 @@ def test_an_abort_that_comes_before_run_graph_ends_it_and_what_waited(worker: Wo
     assert not worker.leftovers()
 
 
+def test_run_graph_that_comes_twice_is_refused_the_second_time(worker: Worker) -> None:
+    handle = worker.register_graph("s", sending(worker), UNTRACED)
+    assert run(worker, handle).error is None
+    again = run(worker, handle)
+    assert again.error is not None
+    assert again.error.code == "ABORTED"
+    assert again.error.message.endswith("So far: run_graph")
+    pull(worker, str(key_of(worker)))
+    worker.cleanup_graph(STEP)
+
+
 def test_the_same_key_in_two_steps_never_meets(worker: Worker) -> None:
     handle = worker.register_graph("s", sending(worker), UNTRACED)
     run(worker, handle, step_id=1)

@@ -3,6 +3,7 @@
 Follows TF `graph_execution_state.cc` and its `ReffedClientGraph`. Done once for each set of feeds, fetches and targets; a step then only looks it up.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -141,5 +142,7 @@ class GraphMaker:
         return ClientPart(task, worker, handle, tuple(feeds), tuple(names), names)
 
     def deregister(self, client_graph: ClientGraph) -> None:
+        """A worker that is gone has nothing to forget."""
         for part in client_graph.parts:
-            part.worker.deregister_graph(self.session, part.handle)
+            with contextlib.suppress(StepError):
+                part.worker.deregister_graph(self.session, part.handle)

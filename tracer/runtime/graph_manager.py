@@ -139,9 +139,16 @@ class GraphManager:
     def run(self, request: RunGraphRequest, rendezvous: StepRendezvous, done: RunDone) -> None:
         """Starts all executors; `done` is called when all have ended and the fetches are there.
 
-        Raises StepError if the handle is unknown.
+        Raises StepError if the handle, or a key of the request, is unknown.
         """
         graph = self._find(request.graph_handle)
+        if graph.ends and not graph.ends.keys() >= {*request.feeds, *request.fetch_keys}:
+            strange = {*request.feeds, *request.fetch_keys} - graph.ends.keys()
+            raise StepError(
+                "INVALID_ARGUMENT",
+                f"the graph has no feed or fetch of key {min(strange)}",
+                task=self._env.name,
+            )
         _GraphRun(self._env, graph, request, rendezvous, done).start()
 
 

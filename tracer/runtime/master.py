@@ -185,6 +185,8 @@ class Master:
             session.start(session.make(request), request, done)
         except StepError as error:
             done(error)
+        except Exception as error:  # noqa: BLE001 (nobody else would tell the client)
+            done(StepError("INTERNAL", f"{type(error).__name__}: {error}"))
 
     def close_session(self, session: str) -> None:
         found = self._session(session)

@@ -106,8 +106,7 @@ class MasterSession:
             self._changed.wait_for(lambda: not self._running, DRAIN_S)
             self._state.move("drained")
         for graph in self._made.values():
-            with contextlib.suppress(StepError):
-                self._maker.deregister(graph)
+            self._maker.deregister(graph)
         for worker in self.workers.values():
             with contextlib.suppress(StepError):
                 worker.delete_worker_session(self.handle)

@@ -123,7 +123,9 @@ class MasterStep:
                 return
             self._state.move("given up")
             silent = ", ".join(str(self._graph.parts[number].task) for number in self._running)
-        self._errors.append(StepError("UNAVAILABLE", f"no answer from {silent}", derived=True))
+        root = root_error(self._errors)
+        text = f"{root.message}\n\t no answer from {silent}"
+        self._errors.append(StepError(root.code, text, derived=True))
         self._finish()
 
     def _finish(self) -> None:

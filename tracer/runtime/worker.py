@@ -16,6 +16,7 @@ from tracer.runtime.interfaces import (
     WorkerStatus,
 )
 from tracer.runtime.remote_rendezvous import Leftover, RecentRequestIds, RendezvousTable
+from tracer.runtime.states import IllegalMove
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
 from tracer.runtime.worker_session import WorkerSession
@@ -84,6 +85,8 @@ class Worker:
             session.graphs.run(request, rendezvous, done)
         except StepError as error:
             done(RunGraphResult(error=error))
+        except IllegalMove as error:  # run_graph came twice
+            done(RunGraphResult(error=StepError("ABORTED", str(error), task=self.env.name)))
 
     def recv_tensor(
         self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone

@@ -7,13 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tracer import __doc__ as about
 from tracer import __version__
-from tracer.launch.account import FolderTaken
 from tracer.launch.arguments import (
-    BadRequest,
     add_run_flags,
     add_task_flags,
     cluster_of,
@@ -21,36 +19,21 @@ from tracer.launch.arguments import (
     plan_of_task,
     secret_of,
 )
-from tracer.launch.by_hand import run_by_hand
-from tracer.launch.jobs import GraphJob, Job, ModuleJob, ServeJob
-from tracer.launch.launcher import RunFailed
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
-from tracer.launch.run import run_job
-from tracer.launch.task import run_child
-from tracer.model.cluster import ClusterError, TaskName, parse_cluster
-from tracer.model.graph import GraphError
+from tracer.launch.watch import RunFailed
+from tracer.model.cluster import TaskName, parse_cluster
 from tracer.model.graph_json import read_graph_file
+from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
-from tracer.passes.describe import describe_graph_file
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import StrategyError
-from tracer.training import TracePolicyError
-from tracer.workloads.registry import WORKLOADS, UnknownWorkload, find_workload
+
+if TYPE_CHECKING:
+    from tracer.launch.jobs import Job
+
+# ruff: noqa: PLC0415 (torch takes seconds to import: only the commands that run something pay for it)
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 130
-
-#: what a user can mend by changing the request: nothing was started
-REFUSALS = (
-    BadRequest,
-    ClusterError,
-    FolderTaken,
-    GraphError,
-    StrategyError,
-    TracePolicyError,
-    UnknownWorkload,
-    OSError,
-)
 
 EXAMPLES: Mapping[str, str] = {
     "run": """examples:
@@ -88,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         return command(parsed)
-    except REFUSALS as refusal:
+    except (Refusal, FileNotFoundError, IsADirectoryError, PermissionError) as refusal:
         print(f"tracer: {refusal}", file=sys.stderr)
         return EXIT_REFUSED
     except RunFailed as failed:
@@ -150,13 +133,18 @@ def _parser() -> Parser:
     return parser
 
 
-def _job(plan: Plan) -> Job:
+def _job(plan: Plan) -> "Job":
+    from tracer.launch.jobs import GraphJob, ModuleJob
+    from tracer.workloads.registry import find_workload
+
     if plan.graph_file:
         return GraphJob(plan, read_graph_file(Path(plan.graph_file)))
     return ModuleJob(plan, find_workload(plan.workload))
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    from tracer.launch.run import run_job
+
     plan = plan_from(parsed)
     progress = ProgressLine()
     try:
@@ -185,12 +173,16 @@ def _say(printed: Mapping[str, Any]) -> None:
 
 
 def _task(parsed: argparse.Namespace) -> int:
+    from tracer.launch.by_hand import run_by_hand
+    from tracer.launch.jobs import ServeJob
+    from tracer.launch.task import run_child
+
     task = TaskName(parsed.job, parsed.index)
     if PLAN_VARIABLE in os.environ:
         return run_child(task, _job)
     cluster = cluster_of(parsed.cluster)
     plan = plan_of_task(parsed, task, cluster)
-    job = ModuleJob(plan, find_workload(plan.workload)) if plan.workload else ServeJob(cluster)
+    job = _job(plan) if plan.workload else ServeJob(cluster)
     progress = ProgressLine()
     try:
         run_by_hand(task, plan, job, cluster, secret_of(parsed.secret_file), progress)
@@ -200,6 +192,8 @@ def _task(parsed: argparse.Namespace) -> int:
 
 
 def _partition(parsed: argparse.Namespace) -> int:
+    from tracer.passes.describe import describe_graph_file
+
     described = describe_graph_file(read_graph_file(Path(parsed.graph)))
     if parsed.json:
         print(json.dumps(described))
@@ -239,6 +233,8 @@ def _schema(parsed: argparse.Namespace) -> int:
 
 
 def _list(parsed: argparse.Namespace) -> int:
+    from tracer.workloads.registry import WORKLOADS
+
     strategies = {
         s.name: {
             "says": s.says,

@@ -1,6 +1,5 @@
 """The client loop of one task: make or await the variables, run the steps, judge the result."""
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,38 +9,12 @@ from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, variab
 from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext, trace_of_step
+from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 
 READY_POLL_S = 0.02  #: between two looks whether the chief has made the variables
-
-
-class TracePolicyError(ValueError):
-    """`--trace` with a value that cannot be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class TracePolicy:
-    """Which steps are recorded: `all`, `none`, `every:N` or `A-B` (from 1, both ends)."""
-
-    text: str = "all"
-
-    def __post_init__(self) -> None:
-        if self.text not in ("all", "none") and not re.fullmatch(
-            r"every:[1-9]\d*|[1-9]\d*-[1-9]\d*", self.text
-        ):
-            raise TracePolicyError(
-                f"--trace {self.text}: write all, none, every:N (every:10) or A-B (5-8)"
-            )
-
-    def samples(self, step: int) -> bool:
-        if self.text in ("all", "none"):
-            return self.text == "all"
-        if self.text.startswith("every:"):
-            return (step - 1) % int(self.text[6:]) == 0
-        first, _, last = self.text.partition("-")
-        return int(first) <= step <= int(last)
 
 
 class Trainable(Protocol):

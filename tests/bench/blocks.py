@@ -68,13 +68,14 @@ def interleave(
             for peer in order
         }
         pairs.append((got[ours], got[theirs]))
-    rate = [[block["steps"] / block["seconds"] for block in side] for side in zip(*pairs)]
-    cost = [[1e6 * b["cpu_seconds"] / b["steps"] for b in side] for side in zip(*pairs)]
+    sides = list(zip(*pairs, strict=True))
+    rate = [[block["steps"] / block["seconds"] for block in side] for side in sides]
+    cost = [[1e6 * b["cpu_seconds"] / b["steps"] for b in side] for side in sides]
     return {
         "rounds": rounds,
         f"{ours.name} steps_per_s": spread(rate[0]),
         f"{theirs.name} steps_per_s": spread(rate[1]),
-        "ratio": spread([a / b for a, b in zip(*rate)]),
+        "ratio": spread([a / b for a, b in zip(*rate, strict=True)]),
         f"{ours.name} cpu_us_per_step": spread(cost[0]),
         f"{theirs.name} cpu_us_per_step": spread(cost[1]),
     }

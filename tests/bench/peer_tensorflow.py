@@ -3,6 +3,7 @@
 Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
 """
 
+import itertools
 import json
 import os
 import socket
@@ -15,10 +16,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import numpy as np  # noqa: E402
-import psutil  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from blocks import serve_blocks  # noqa: E402
+import numpy as np
+import psutil
+import tensorflow as tf
+from blocks import serve_blocks
 
 v1 = tf.compat.v1
 SIZES, BATCH = (64, 32, 10), 64
@@ -62,7 +63,7 @@ def training_step(spec, index):
         x = v1.placeholder(tf.float32, [BATCH, SIZES[0]])
         y = v1.placeholder(tf.int32, [BATCH])
         hidden = x
-        for layer, (rows, columns) in enumerate(zip(SIZES, SIZES[1:])):
+        for layer, (rows, columns) in enumerate(itertools.pairwise(SIZES)):
             first = (random.randn(rows, columns) * 0.1).astype("float32")
             weights = v1.get_variable(f"w{layer}", initializer=first, use_resource=False)
             bias = v1.get_variable(

@@ -25,9 +25,8 @@ from tracer.capture_graph.trace import (
     trace_step,
 )
 from tracer.capture_graph.updates import Update, cone_owners, updates_of
-from tracer.model.graph import Graph, Input, Literal, Node, TensorSpec
+from tracer.model.graph import HANDLES, Graph, Input, Literal, Node, TensorSpec
 from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
-from tracer.ops.variable import HANDLES
 
 INIT, TRAIN, LOSS, LOGITS = "init", "train", "loss", "logits"
 EVALUATION = "evaluation"

@@ -14,6 +14,7 @@ from typing import Self
 from tracer.launch.child import how_it_ended
 from tracer.launch.plan import Plan
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.refusal import Refusal
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import LOGS, Manifest, TaskRecord, log_path
 from tracer.record.collector import start_collector
@@ -26,7 +27,7 @@ LAUNCHER = "launcher"
 INTERRUPTED = "interrupted by Ctrl-C"
 
 
-class FolderTaken(ValueError):
+class FolderTaken(Refusal):
     """`--out` names a folder that holds something."""
 
 

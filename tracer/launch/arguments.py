@@ -8,9 +8,10 @@ from typing import Any
 
 from tracer.launch.plan import Limits, Plan, default_out, new_run_id
 from tracer.model.cluster import ClusterSpec, TaskName, parse_cluster
+from tracer.model.refusal import Refusal
+from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
 from tracer.strategies.strategy import StrategyError, Topology
-from tracer.training import TracePolicy
 
 LIMITS = Limits()
 
@@ -116,7 +117,7 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
     return Plan(run_id=new_run_id(), out=out, allow_proxy=parsed.allow_proxy)
 
 
-class BadRequest(ValueError):
+class BadRequest(Refusal):
     """A flag with a value that cannot be served; the text says what is allowed."""
 
 

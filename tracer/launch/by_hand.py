@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tracer.launch.account import Account
 from tracer.launch.jobs import Client, Job
-from tracer.launch.launcher import Outcome, Report, RunFailed, failure_from, scratch_folder
+from tracer.launch.launcher import Outcome, Report, failure_from, scratch_folder
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.task import open_recorder, start_server
+from tracer.launch.watch import RunFailed
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError

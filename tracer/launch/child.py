@@ -47,6 +47,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log_file,
+                bufsize=0,  # nothing left to flush into the pipe of a task that died
                 env=dict(environment),
                 start_new_session=True,  # Ctrl-C reaches the launcher alone, which ends us in order
             )

@@ -20,6 +20,7 @@ class Control:
         """Takes over standard output: from here on `print` writes to standard error, the log."""
         self._events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
         os.dup2(2, 1)
+        self._is_stopping = False
         self._lock = threading.Lock()
         self._commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="control", daemon=True).start()
@@ -50,10 +51,19 @@ class Control:
         while self._commands.get()["command"] != "stop":
             pass
 
+    def check(self) -> None:
+        """Raises Stopped if the launcher has said stop: a client looks between its steps."""
+        if self._is_stopping:
+            raise Stopped
+
     def _listen(self) -> None:
         for line in sys.stdin:
-            self._commands.put(json.loads(line))
-        self._commands.put({"command": "stop"})
+            self._take(json.loads(line))
+        self._take({"command": "stop"})
+
+    def _take(self, command: dict[str, Any]) -> None:
+        self._is_stopping |= command["command"] == "stop"
+        self._commands.put(command)
 
 
 class Stopped(Exception):

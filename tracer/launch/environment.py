@@ -17,19 +17,22 @@ def threads_per_task(local_tasks: int) -> int:
     return max(1, (os.cpu_count() or 1) // max(1, local_tasks))
 
 
-def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) -> Mapping[str, str]:
-    """What the launcher tells its children beyond job and index; the user's settings win."""
+def thread_settings(local_tasks: int) -> Mapping[str, str]:
+    """Environment variables for threads and memory of one of `local_tasks` tasks on this host."""
     threads = str(threads_per_task(local_tasks))
-    defaults = {
+    return {
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "MALLOC_MMAP_THRESHOLD_": GIB,
         "MALLOC_TRIM_THRESHOLD_": GIB,
-        "PYTHONUNBUFFERED": "1",
     }
+
+
+def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) -> Mapping[str, str]:
+    """What the launcher tells its children beyond job and index; the user's settings win."""
     told = {
         PLAN_VARIABLE: plan.to_json(),
         SECRET_VARIABLE: secret,
         SCRATCH_VARIABLE: scratch,
     }
-    return {**defaults, **os.environ, **told}
+    return {**thread_settings(local_tasks), **os.environ, **told}

@@ -21,7 +21,7 @@ from tracer.launch.environment import task_environment
 from tracer.launch.jobs import Client, Job
 from tracer.launch.plan import Plan
 from tracer.launch.progress import last_step
-from tracer.launch.watch import DERIVED, ERROR, Failure, Phase, Watch
+from tracer.launch.watch import DERIVED, ERROR, Failure, Phase, RunFailed, Watch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
 from tracer.record.recorder import Recorder
@@ -30,15 +30,6 @@ from tracer.runtime.interfaces import StepError
 
 POLL_S = 0.1  #: how often the progress line changes
 GRACE_S = 5.0  #: the master knows more of a step that hangs, so it speaks first
-
-
-class RunFailed(Exception):
-    """A run that failed, with its one root cause."""
-
-    def __init__(self, failure: Failure, log_tail: list[str]) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.log_tail = log_tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.strategy import Topology
-from tracer.training import TracePolicy
 
 PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
 SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"
@@ -22,7 +22,7 @@ class Limits:
 
     connect_s: float = 60.0  #: until every task of the cluster answered
     step_s: float = 60.0  #: one step
-    shutdown_s: float = 5.0  #: from "stop" to SIGKILL
+    shutdown_s: float = 3.0  #: from "stop" to SIGKILL
     settle_s: float = 1.0  #: after a first error, for its cause to become known
 
 

@@ -60,8 +60,8 @@ def run_child(task: TaskName, find_job: FindJob) -> int:
         cluster = parse_cluster_object(told["cluster"])
         server.join(cluster)
         if task in job.clients:
-            counter = StepCounter(scratch, task)
-            _drive(control, job, Client(task, server.master, cluster, recorder, counter), scratch)
+            on_step = _step_counter(control, scratch, task)
+            _drive(control, job, Client(task, server.master, cluster, recorder, on_step), scratch)
         control.wait_for_stop()
     except Stopped:
         pass
@@ -70,6 +70,16 @@ def run_child(task: TaskName, find_job: FindJob) -> int:
         recorder.close()
         control.tell("left", received_bytes=server.received_bytes)
     return 0
+
+
+def _step_counter(control: Control, scratch: Path, task: TaskName) -> Callable[[int], None]:
+    counter = StepCounter(scratch, task)
+
+    def on_step(step: int) -> None:
+        control.check()
+        counter(step)
+
+    return on_step
 
 
 def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:

@@ -57,6 +57,15 @@ class Failure:
         }
 
 
+class RunFailed(Exception):
+    """A run that failed, with its one root cause."""
+
+    def __init__(self, failure: Failure, log_tail: list[str]) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.log_tail = log_tail
+
+
 DIED, ERROR, PEER_LOST, DERIVED = range(4)
 
 

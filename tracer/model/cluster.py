@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from tracer.model.refusal import Refusal
+
 LOCALHOST = "localhost"  # the job of a task that has no cluster (TF's DirectSession)
 
 _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -18,7 +20,7 @@ _PART = re.compile(r"(?:(?P<key>job|replica|task):(?P<value>[^/]+))\Z")
 _DEVICE = re.compile(r"(?:device:)?(?P<type>[A-Za-z]\w*):(?P<index>\d+|\*)\Z")
 
 
-class ClusterError(ValueError):
+class ClusterError(Refusal):
     """A cluster description that breaks a rule; the text names the path and the next step."""
 
 

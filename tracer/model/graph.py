@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
+from tracer.model.refusal import Refusal
+
 ITEM_BYTES = {
     "bool": 1,
     "uint8": 1,
@@ -23,8 +25,11 @@ ITEM_BYTES = {
     "float64": 8,
 }  #: bytes an element; a dtype that is not here (`string`, `resource`) has no fixed size
 
+#: ops whose output is a variable itself, not a value
+HANDLES = ("VarHandleOp", "VariableV2")
 
-class GraphError(ValueError):
+
+class GraphError(Refusal):
     """A graph that breaks a rule; the text names the node."""
 
 

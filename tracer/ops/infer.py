@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from tracer.model.cluster import DeviceName
-from tracer.model.graph import Graph, Node, TensorSpec
+from tracer.model.graph import HANDLES, Graph, Node, TensorSpec
 from tracer.ops.dtypes import UnknownDtype, literal_to_tensor, spec_of, torch_dtype
 from tracer.ops.kernel import OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp, lookup
-from tracer.ops.variable import HANDLES, declared_spec
+from tracer.ops.variable import declared_spec
 
 _SMALL = 64  #: elements; a tensor that says a shape, an axis or a bound is never larger
 _META = torch.device("meta")

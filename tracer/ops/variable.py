@@ -17,7 +17,6 @@ from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, Variable, direc
 
 Tensor = torch.Tensor
 
-HANDLES = ("VarHandleOp", "VariableV2")  #: ops whose output is a Variable
 
 
 def read(variable: Variable) -> Tensor:

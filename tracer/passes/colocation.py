@@ -6,9 +6,8 @@ members to each other.
 
 from collections.abc import Callable, Iterable
 
-from tracer.model.graph import Graph, Node
+from tracer.model.graph import HANDLES, Graph, Node
 from tracer.ops.kernel import OpDef
-from tracer.ops.variable import HANDLES
 
 
 class Colocation:

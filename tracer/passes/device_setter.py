@@ -4,8 +4,7 @@ from collections.abc import Callable
 from itertools import cycle
 
 from tracer.model.cluster import ClusterSpec, DeviceSpec
-from tracer.model.graph import Node
-from tracer.ops.variable import HANDLES
+from tracer.model.graph import HANDLES, Node
 
 
 def replica_device_setter(cluster: ClusterSpec, worker_device: str) -> Callable[[Node], str]:

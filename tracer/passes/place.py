@@ -8,9 +8,8 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from tracer.model.cluster import DeviceName, DeviceSpec
-from tracer.model.graph import Graph, GraphError, Node
+from tracer.model.graph import HANDLES, Graph, GraphError, Node
 from tracer.ops.kernel import OpDef
-from tracer.ops.variable import HANDLES
 from tracer.passes.colocation import Colocation
 
 METADATA = ("Shape", "Size", "Rank")

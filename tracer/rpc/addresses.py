@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from tracer.model.refusal import Refusal
+
 _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
-class AddressError(ValueError):
+class AddressError(Refusal):
     """An address that cannot be served or dialed; the text says what to write instead."""
 
 

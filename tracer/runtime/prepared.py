@@ -11,11 +11,10 @@ from typing import Any
 import torch
 
 from tracer.model.cluster import DeviceName, TaskName
-from tracer.model.graph import Graph, Input, Node, Partition
+from tracer.model.graph import HANDLES, Graph, Input, Node, Partition
 from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
-from tracer.ops.variable import HANDLES
 from tracer.runtime.devices import Device
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.worker_env import WorkerEnv

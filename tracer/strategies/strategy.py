@@ -11,9 +11,10 @@ from typing import Protocol
 
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
+from tracer.model.refusal import Refusal
 
 
-class StrategyError(ValueError):
+class StrategyError(Refusal):
     """A request that the strategy cannot serve; the text says what it needs."""
 
 

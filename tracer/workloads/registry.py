@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 
+from tracer.model.refusal import Refusal
 from tracer.workloads import digits_mlp
 from tracer.workloads.workload import Workload
 
@@ -11,7 +12,7 @@ WORKLOADS: Mapping[str, Workload] = {
 }
 
 
-class UnknownWorkload(ValueError):
+class UnknownWorkload(Refusal):
     """No bundled workload has this name; the text names the nearest one."""
 
 

@@ -1,0 +1,82 @@
+"""The tracer command as a user runs it: a process of its own, with what it printed."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+WAIT_S = 60.0
+
+
+def tracer(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(arguments), capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=cwd
+    )
+
+
+def command(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "tracer", *arguments]
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command while it runs; whatever happens, its whole tree is gone afterwards."""
+    process = subprocess.Popen(
+        command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        for member in tree(process.pid):
+            member.kill()
+        process.communicate()
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    try:
+        top = psutil.Process(pid)
+        return [top, *top.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def until(found: Callable[[], Any], what: str) -> Any:
+    """The first truthy value of `found`; fails with `what` when it never comes."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if value := found():
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {WAIT_S:g} s for {what}")
+
+
+def manifest(trace: Path) -> dict[str, Any]:
+    path = trace / "manifest.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return found
+
+
+def wait_for_steps(trace: Path, task: str) -> None:
+    """Until the collector has written spans of many steps of this task."""
+
+    def stepping() -> bool:
+        tasks = manifest(trace).get("tasks", [])
+        return any(t["task"] == task and t["written"] > 500 for t in tasks)
+
+    until(stepping, f"steps of {task}")
+
+
+def pid_of(trace: Path, task: str) -> int:
+    """The task's process id once it serves."""
+
+    def find() -> int:
+        tasks = manifest(trace).get("tasks", [])
+        return next((t["pid"] for t in tasks if t["task"] == task and t["address"]), 0)
+
+    return int(until(find, f"{task} to serve"))

@@ -1,0 +1,71 @@
+"""Tasks that a person starts one by one: peers that never come, ports that are taken."""
+
+import json
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.launch.commands import manifest, running, tracer, until
+from tracer.model.trace_folder import Flag
+from vizdist.store.trace import open_trace
+
+pytestmark = pytest.mark.cluster
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def cluster_file(tmp_path: Path, *ports: int) -> Path:
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"ps": addresses[:1], "worker": addresses[1:]}))
+    return path
+
+
+def test_a_task_that_never_comes_up_is_named_with_address_and_last_error(tmp_path: Path) -> None:
+    ps, here, absent = free_ports(3)
+    cluster = cluster_file(tmp_path, ps, here, absent)
+    server = ("task", "--cluster", str(cluster), "--job", "ps", "--index", "0")
+    with running(*server, "--out", str(tmp_path / "ps")) as _:
+        until(lambda: any(t["address"] for t in manifest(tmp_path / "ps").get("tasks", [])), "ps:0")
+        client = ("task", "digits-mlp", "--strategy", "parameter_server_v1", "--job", "worker")
+        more = ("--index", "0", "--cluster", str(cluster), "--connect-timeout", "3")
+        done = tracer(*client, *more, "--steps", "2", "--out", str(tmp_path / "w"))
+    assert done.returncode == 1
+    assert re.search(rf"waiting for worker:1 at 127.0.0.1:{absent}: \S", done.stderr)
+    assert "ps:0 at" not in done.stderr
+    trace = open_trace(tmp_path / "w")
+    waits = trace.spans(kinds=["session.wait"])
+    in_vain = waits.take(waits.flags & Flag.ERROR > 0)
+    assert len(in_vain) == 1
+    assert trace.span(int(in_vain.span[0])).attributes["vizdist.peer"] == "worker:1"
+    assert manifest(tmp_path / "w")["outcome"] == "failed"
+
+
+def test_a_taken_port_is_refused_with_its_number(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        cluster = cluster_file(tmp_path, port, *free_ports(1))
+        flags = ("--cluster", str(cluster), "--job", "ps", "--index", "0")
+        done = tracer("task", *flags, "--out", str(tmp_path / "t"))
+    assert done.returncode == 2
+    assert f"port {port}" in done.stderr
+    assert "in use" in done.stderr
+
+
+def test_a_task_outside_the_cluster_is_refused(tmp_path: Path) -> None:
+    cluster = cluster_file(tmp_path, *free_ports(2))
+    done = tracer("task", "--cluster", str(cluster), "--job", "worker", "--index", "5")
+    assert done.returncode == 2
+    assert "it has ps:0, worker:0" in done.stderr

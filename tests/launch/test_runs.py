@@ -1,0 +1,144 @@
+"""Whole runs on real processes: what they print, leave behind, and say when something dies."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.launch.commands import manifest, pid_of, running, tracer, tree, wait_for_steps
+from tracer.model.trace_folder import Flag
+from vizdist.store.trace import open_trace
+
+pytestmark = pytest.mark.cluster
+
+VARIABLE_BYTES = 4 * (64 * 32 + 32 + 32 * 10 + 10)  #: S of digits-mlp
+GOLDEN = Path(__file__).parent.parent / "golden"
+PARAMETER_SERVER = ("--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2")
+
+
+def run_json(out: Path, *arguments: str) -> dict[str, object]:
+    done = tracer("run", *arguments, "--json", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_one_device_prints_one_json_object_and_leaves_a_whole_trace(tmp_path: Path) -> None:
+    printed = run_json(tmp_path / "t", "digits-mlp", "--strategy", "one_device", "--steps", "5")
+    assert printed["steps"] == 5
+    assert printed["bytes"] == 0
+    assert printed["spans"]["recorded"] == printed["spans"]["written"] > 0  # type: ignore[index]
+    assert manifest(tmp_path / "t")["outcome"] == "done"
+
+
+def test_a_parameter_server_step_moves_each_variable_and_each_gradient_once(tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    printed = run_json(trace, "digits-mlp", *PARAMETER_SERVER, "--steps", "5")
+    evaluation = VARIABLE_BYTES
+    assert printed["bytes"] == 2 * 5 * 2 * VARIABLE_BYTES + evaluation
+    recvs = open_trace(trace).spans(step=3, kinds=["rendezvous.recv"])
+    remote = recvs.take(recvs.flags & Flag.REMOTE > 0)
+    assert len(remote) == 2 * (4 + 4)
+    assert remote.bytes.sum() == 2 * 2 * VARIABLE_BYTES
+
+
+def test_every_task_launcher_and_collector_has_a_process_of_its_own(tmp_path: Path) -> None:
+    run_json(tmp_path / "t", "digits-mlp", *PARAMETER_SERVER, "--steps", "2")
+    pids = {task["task"]: task["pid"] for task in manifest(tmp_path / "t")["tasks"]}
+    assert set(pids) == {"launcher", "collector", "ps:0", "worker:0", "worker:1"}
+    assert len(set(pids.values())) == 5
+
+
+@pytest.mark.parametrize("how", [(), ("--in-process",)], ids=["processes", "in process"])
+def test_a_graph_file_gives_the_values_that_tensorflow_gave(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    golden = GOLDEN / "i_recv_dedup__grpc.json"
+    printed = run_json(tmp_path / "t", str(golden), *how)
+    assert printed["result"] == json.loads(golden.read_text())["result"]
+
+
+def test_a_direct_graph_runs_in_a_task_of_its_own(tmp_path: Path) -> None:
+    golden = GOLDEN / "iii_diamond__direct.json"
+    printed = run_json(tmp_path / "t", str(golden))
+    assert printed["result"] == json.loads(golden.read_text())["result"]
+
+
+def test_a_graph_that_fails_prints_its_error_as_json_and_exits_1(tmp_path: Path) -> None:
+    graph = json.loads((GOLDEN / "xii_unfed_placeholder__grpc.json").read_text())
+    (tmp_path / "g.json").write_text(json.dumps(graph))
+    done = tracer("run", str(tmp_path / "g.json"), "--json", "--out", str(tmp_path / "t"))
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "INVALID_ARGUMENT"
+    assert set(error) == {"code", "node", "task", "message"}
+
+
+def test_a_killed_worker_is_named_with_step_and_cause_within_five_seconds(tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    with running(
+        "run", "digits-mlp", *PARAMETER_SERVER, "--steps", "100000", "--out", str(trace)
+    ) as run:
+        victim = pid_of(trace, "worker:1")
+        wait_for_steps(trace, "worker:1")
+        os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        _, errors = run.communicate(timeout=30)
+        took = time.monotonic() - killed
+    assert run.returncode == 1
+    assert "worker:1 in step " in errors
+    assert "was killed by SIGKILL" in errors
+    assert took < 5
+    outcomes = {task["task"]: task["outcome"] for task in manifest(trace)["tasks"]}
+    assert outcomes["worker:1"] == "killed"
+    assert open_trace(trace).flag_counts["unfinished"] > 0
+
+
+def test_ctrl_c_ends_the_whole_tree_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    with running(
+        "run", "digits-mlp", *PARAMETER_SERVER, "--steps", "100000", "--out", str(trace)
+    ) as run:
+        pid_of(trace, "worker:1")
+        wait_for_steps(trace, "worker:1")
+        members = tree(run.pid)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert not [member for member in members if psutil.pid_exists(member.pid)]
+    ended = manifest(trace)
+    assert ended["outcome"] == "interrupted"
+    assert ended["recorded"] == ended["written"] > 0
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine")
+    done = tracer("run", "digits-mlp", "--strategy", "one_device", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "not empty" in done.stderr
+    assert (tmp_path / "note.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("digits-mpl", "--strategy", "one_device"), "did you mean 'digits-mlp'"),
+        (("digits-mlp", "--strategy", "one_devic"), "did you mean one_device"),
+        (("digits-mlp", "--strategy", "one_device", "--setps", "3"), "did you mean --steps"),
+        (("digits-mlp", "--strategy", "one_device", "--ps", "2"), "leave --ps out"),
+        (("digits-mlp", "--strategy", "one_device", "--devices", "tpu"), "cpu:N"),
+        (("digits-mlp",), "say --strategy"),
+        (("missing.json",), "missing.json"),
+    ],
+)
+def test_a_wrong_request_exits_2_with_the_next_step(
+    tmp_path: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    done = tracer("run", *arguments, "--out", str(tmp_path / "t"))
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not (tmp_path / "t").exists()

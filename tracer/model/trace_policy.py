@@ -1,0 +1,33 @@
+"""Which steps of a run are recorded."""
+
+import re
+from dataclasses import dataclass
+
+from tracer.model.refusal import Refusal
+
+
+class TracePolicyError(Refusal):
+    """`--trace` with a value that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracePolicy:
+    """`all`, `none`, `every:N` or `A-B` (from 1, both ends); the same steps on every task."""
+
+    text: str = "all"
+
+    def __post_init__(self) -> None:
+        if self.text not in ("all", "none") and not re.fullmatch(
+            r"every:[1-9]\d*|[1-9]\d*-[1-9]\d*", self.text
+        ):
+            raise TracePolicyError(
+                f"--trace {self.text}: write all, none, every:N (every:10) or A-B (5-8)"
+            )
+
+    def samples(self, step: int) -> bool:
+        if self.text in ("all", "none"):
+            return self.text == "all"
+        if self.text.startswith("every:"):
+            return (step - 1) % int(self.text[6:]) == 0
+        first, _, last = self.text.partition("-")
+        return int(first) <= step <= int(last)

@@ -1,0 +1,1 @@
+"""Results become pictures: plotly figures and payloads for the canvases."""

@@ -1,8 +1,8 @@
 """Real clusters for tests, near (one process, plain calls) or over gRPC on loopback.
 
-A test asks the `start_cluster` fixture for a cluster and runs the same body over both. When the cluster goes,
-everything that must hold after any run is checked: no step, key or stub is left, no thread lives on, and
-the recorded spans obey the schema.
+A test asks the `start_cluster` fixture for a cluster and runs the same body over both. When the
+cluster goes, everything that must hold after any run is checked: no step, key or stub is left, no
+thread lives on, and the recorded spans obey the schema.
 """
 
 import threading
@@ -181,7 +181,7 @@ def left_behind(tasks: Tasks) -> list[str]:
 
 
 def _living(before: set[threading.Thread]) -> set[threading.Thread]:
-    """Threads of the runtime that did not end; the RPC room keeps its loop for the whole process."""
+    """Threads of the runtime that did not end; the RPC loop belongs to the whole process."""
 
     def new() -> set[threading.Thread]:
         return {

@@ -9,7 +9,7 @@ PS_0, WORKER_0, WORKER_1 = TaskName("ps", 0), TaskName("worker", 0), TaskName("w
 
 
 def counter() -> Graph:
-    """A variable `v` on ps:0, 1.0 after `init`; `add` adds the fed `x`; `twice` doubles it on worker:1."""
+    """`v` on ps:0 is 1.0 after `init`; `add` adds the fed `x`; `twice` on worker:1 doubles it."""
     b = GraphBuilder()
     with b.device("/job:worker/task:0"):
         x = b.placeholder([2], name="x")

@@ -1,4 +1,4 @@
-"""Segments: what needs the same recvs runs together, as early as it can, and lets go of what it read."""
+"""Segments: what needs the same recvs runs together, early, and lets go of what it read."""
 
 import gc
 import weakref

@@ -1,6 +1,7 @@
 """From a client's request to partitions that workers hold: prune, place, cut, register.
 
-Follows TF `graph_execution_state.cc` and its `ReffedClientGraph`. Done once for each set of feeds, fetches and targets; a step then only looks it up.
+Follows TF `graph_execution_state.cc` and its `ReffedClientGraph`. Done once for each set of feeds,
+fetches and targets; a step then only looks it up.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Waits until every task of a cluster has said which devices it has (TF `DeviceFinder`, `master.cc`).
+"""Waits until every task of a cluster has said which devices it has (TF `DeviceFinder`).
 
-A bounded wait: who is missing, where it was looked for and what the last try said is told while waiting
-and is in the error at the end. Each task that is asked has its `session.wait` span.
+A bounded wait: who is missing, where it was looked for and what the last try said is told while
+waiting and is in the error at the end. Each task that is asked has its `session.wait` span.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The devices of a task: names, lives, and the thread that computes what is too long for an RPC thread."""
+"""The devices of a task: names, lives, and threads for what is too long for an RPC thread."""
 
 import logging
 import queue

@@ -1,6 +1,7 @@
-"""Runs a partition node by node from a ready queue, by pending counts (whitepaper §3.1, TF `executor.cc`).
+"""Runs a partition node by node from a ready queue, by pending counts (TF `executor.cc`).
 
-The plain and slow twin of the generated executor; it takes every partition that has no control flow.
+The plain and slow twin of the generated executor; it takes every partition that has no control
+flow.
 """
 
 import threading

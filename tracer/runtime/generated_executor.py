@@ -1,9 +1,9 @@
 """Runs a partition without control flow as generated functions, one a segment.
 
-No thread waits: a `_Recv`'s answer counts its segments down on the thread that brings it, and whoever
-counts to zero runs the segment in its turn, or hands it to the device's thread where it is known to be
-long. After a failure everything still counts down, only nothing computes any more, so a partition always
-ends exactly once, when all its answers are in.
+No thread waits: a `_Recv`'s answer counts its segments down on the thread that brings it, and
+whoever counts to zero runs the segment in its turn, or hands it to the device's thread where it is
+known to be long. After a failure everything still counts down, only nothing computes any more, so a
+partition always ends exactly once, when all its answers are in.
 """
 
 import time
@@ -40,8 +40,8 @@ class _Waiting:
 class _Part:
     """A segment with its code and its cost.
 
-    The cost follows quick runs at once and slow ones by and by: on a busy machine a run is often slow
-    because its thread was put aside, and handing it to another thread would make that worse.
+    The cost follows quick runs at once and slow ones by and by: on a busy machine a run is often
+    slow because its thread was put aside, and handing it to another thread would make that worse.
     """
 
     __slots__ = ("code", "cost_ns", "segment")
@@ -156,7 +156,7 @@ class _Run:
             part.see(time.perf_counter_ns() - start)
         self.count_down(part.segment.successors, self.now())
 
-    def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (its traced twin needs it)
+    def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (traced)
         code.plain(self.frame, self.send, self.step.args, self.step.results)
 
     def now(self) -> int:

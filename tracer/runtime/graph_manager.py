@@ -1,4 +1,4 @@
-"""A worker session's registered graphs: cut by device, made ready, run by handle (TF `graph_mgr.cc`)."""
+"""A worker session's registered graphs: cut by device, made ready, run (TF `graph_mgr.cc`)."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -85,8 +85,8 @@ class GraphManager:
         if strange is not None:
             raise StepError(
                 "INVALID_ARGUMENT",
-                f"node {strange.name!r} is placed on {strange.device!r}, which {self._env.name} has "
-                f"not; it has {', '.join(lives)}",
+                f"node {strange.name!r} is placed on {strange.device!r}, which {self._env.name} "
+                f"has not; it has {', '.join(lives)}",
                 task=self._env.name,
                 node=strange.name,
             )

@@ -1,8 +1,9 @@
 """What masters and workers are asked for, near or far.
 
-The same Protocols are served in process (near) and over gRPC (far, `tracer.rpc`); tests run over both.
-Methods and messages are named after TF's `worker_interface.h` and `master_interface.h`. Calls that wait
-for values take a `done` callback, which runs on the thread that has the value; none blocks a thread.
+The same Protocols are served in process (near) and over gRPC (far, `tracer.rpc`); tests run over
+both. Methods and messages are named after TF's `worker_interface.h` and `master_interface.h`. Calls
+that wait for values take a `done` callback, which runs on the thread that has the value; none
+blocks a thread.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,9 +20,9 @@ from tracer.model.step import SpanContext
 class StepError(Exception):
     """Why a call failed.
 
-    `code` is a gRPC code name (`UNAVAILABLE`, `INVALID_ARGUMENT`, `ABORTED` …); `task` and `node` say
-    where, empty if unknown; `derived` marks the echo of another failure, which is never reported first
-    (TF `status.h`, derived statuses).
+    `code` is a gRPC code name (`UNAVAILABLE`, `INVALID_ARGUMENT`, `ABORTED` …); `task` and `node`
+    say where, empty if unknown; `derived` marks the echo of another failure, which is never
+    reported first (TF `status.h`, derived statuses).
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class RunGraphResult:
 class Received(NamedTuple):
     """What a recv gets: a tensor (None if dead) and the span that sent it, or an error.
 
-    `wait_ns`: how long a request from another task waited there until the value existed, counted only
-    where the request is sampled. `deferred`: it came before that task had heard of the step.
+    `wait_ns`: how long a request from another task waited there until the value existed, counted
+    only where the request is sampled. `deferred`: it came before that task had heard of the step.
     """
 
     tensor: torch.Tensor | None = None
@@ -165,5 +166,5 @@ class ServedMaster(MasterInterface, Protocol):
     """What a server asks of the master that lives in its process."""
 
     def start_step(self, request: RunStepRequest, done: StepDone) -> None:
-        """`run_step` for a thread that must not wait; `done` runs on the thread that ends the step."""
+        """`run_step` for a thread that must not wait; `done` runs where the step ends."""
         ...

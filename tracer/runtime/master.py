@@ -31,8 +31,8 @@ _handles = random.SystemRandom()
 class Master:
     """A near MasterInterface.
 
-    It shares its process with `worker`, whose first device is the client device: there feeds come in
-    and fetches go out.
+    It shares its process with `worker`, whose first device is the client device: there feeds come
+    in and fetches go out.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Master:
     def create_session(self, graph: Graph, context: SpanContext) -> str:
         """Finds all tasks, waiting no longer than the connect timeout.
 
-        Raises StepError: DEADLINE_EXCEEDED if a task does not come up, INVALID_ARGUMENT for a request
-        of the graph that no device meets.
+        Raises StepError: DEADLINE_EXCEEDED if a task does not come up, INVALID_ARGUMENT for a
+        request of the graph that no device meets.
         """
         workers = self._acquire_workers()
         try:

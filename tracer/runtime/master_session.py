@@ -95,7 +95,7 @@ class MasterSession:
             raise StepError("FAILED_PRECONDITION", f"Session {self.handle} has been closed.")
 
     def close(self) -> None:
-        """Aborts what runs, waits for it, frees what workers hold. A worker that is gone is no error."""
+        """Aborts what runs, waits for it, frees what workers hold; a lost worker is no error."""
         with self._changed:
             self._check_open()
             self._state.move("close")

@@ -1,8 +1,8 @@
 """One step as the master sees it: one run_graph a partition, one outcome for the client.
 
-All parts are issued before any is waited for. The first failure aborts the parts that still run; the
-outcome is the first error that is not the echo of another. A step that takes too long is aborted, and its
-error says which keys its workers still waited for.
+All parts are issued before any is waited for. The first failure aborts the parts that still run;
+the outcome is the first error that is not the echo of another. A step that takes too long is
+aborted, and its error says which keys its workers still waited for.
 """
 
 import contextlib
@@ -139,7 +139,7 @@ class MasterStep:
 
 
 def root_error(errors: Iterable[StepError]) -> StepError:
-    """The first error that is not derived, else the first; with what echoes of it add to its text."""
+    """The first error that is not derived, else the first; with what its echoes add."""
     errors = list(errors)
     root = next((error for error in errors if not error.derived), errors[0])
     lines = dict.fromkeys(

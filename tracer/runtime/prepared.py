@@ -40,11 +40,12 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class PreparedNode:
-    """`inputs` and `outputs` are value numbers; `after` are positions of nodes that must have ended.
+    """`inputs` and `outputs` are value numbers; `after`: positions of nodes that must have ended.
 
-    `variable` is the value number of the variable that the node reads or writes, -1 if none. `key` is
-    the rendezvous key of a transfer, or the name of an argument or result; `source` the task that a
-    `_Recv` pulls from, None if it is this one. A `_Recv`'s or `_Arg`'s kernel takes what came.
+    `variable` is the value number of the variable that the node reads or writes, -1 if none. `key`
+    is the rendezvous key of a transfer, or the name of an argument or result; `source` the task
+    that a `_Recv` pulls from, None if it is this one. A `_Recv`'s or `_Arg`'s kernel takes what
+    came.
     """
 
     name: str
@@ -97,7 +98,7 @@ def prepare(
 
 
 def in_running_order(graph: Graph) -> list[str]:
-    """Inputs first; among what could be next, `_Send`s first, so that values leave as they appear."""
+    """Inputs first; of what could be next, `_Send`s first, so that values leave as they appear."""
     nodes = sorted(graph.nodes, key=lambda node: KINDS.get(node.op) is not Kind.SEND)
     return Graph(nodes).topological()
 

@@ -1,8 +1,9 @@
 """One step's rendezvous in one task, and the table of them (TF `base_rendezvous_mgr.cc`).
 
-A value always waits where it was made; a recv of another task's value pulls it with recv_tensor. A pull
-that comes before this task's run_graph is deferred until then. An abort fails what waits here and every
-pull in flight; its error is passed on unchanged, so that each task names the same root cause.
+A value always waits where it was made; a recv of another task's value pulls it with recv_tensor. A
+pull that comes before this task's run_graph is deferred until then. An abort fails what waits here
+and every pull in flight; its error is passed on unchanged, so that each task names the same root
+cause.
 """
 
 import contextlib
@@ -129,7 +130,7 @@ class StepRendezvous:
             done(item)
 
     def _with_waiting_keys(self, error: StepError) -> StepError:
-        """Says which keys this task still waits for: the unmatched half is what a user must find."""
+        """Says which keys this task still waits for: they are what a user must look into."""
         here = self.local.unsent() + [key for key, _ in self._deferred]
         lines = [f"{self._task} was asked for {key}, which was not sent" for key in here]
         pulled = [call.key for call in list(self._calls.values())]
@@ -160,7 +161,7 @@ class StepRendezvous:
         ]
 
     def _tell_unanswered(self, error: StepError) -> None:
-        """A task that was still asked for values may be no part of the step: who else would tell it?"""
+        """A task that was asked for values may be no part of the step: nobody else tells it."""
         for source in self._unanswered:
             if self._peer is not None:
                 with contextlib.suppress(StepError):

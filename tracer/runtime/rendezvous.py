@@ -1,9 +1,9 @@
-"""Where a sent tensor and the recv that wants it meet: one table a step and task (TF `rendezvous.cc`).
+"""Where a sent tensor and its recv meet: one table a step and task (TF `rendezvous.cc`).
 
-Whoever comes first waits: a value in its key's queue, a recv as a callback. A waiting recv is called on
-the sender's thread, outside the lock, before `send` returns. One value serves one recv; equal keys queue
-first in, first out. After an abort every waiting and every later call gets the first abort's error, also
-for a value that had been sent before.
+Whoever comes first waits: a value in its key's queue, a recv as a callback. A waiting recv is
+called on the sender's thread, outside the lock, before `send` returns. One value serves one recv;
+equal keys queue first in, first out. After an abort every waiting and every later call gets the
+first abort's error, also for a value that had been sent before.
 """
 
 import threading

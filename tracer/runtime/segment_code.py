@@ -1,8 +1,8 @@
 """Segments as Python functions: one line a node, kernels and constants given in the namespace.
 
-No name, key or value of a graph is ever written into the text, only numbers of ours. `v3` is value 3,
-`k5` the kernel of node 5, `c5` its key, `s5` its recording site, `n5` its key's number. Each segment has
-a plain and a traced text; they differ by the record calls around the same lines.
+No name, key or value of a graph is ever written into the text, only numbers of ours. `v3` is value
+3, `k5` the kernel of node 5, `c5` its key, `s5` its recording site, `n5` its key's number. Each
+segment has a plain and a traced text; they differ by the record calls around the same lines.
 
     def segment(frame, send, args, results):      # plain
      v3 = frame[0]
@@ -170,7 +170,7 @@ class _Text:
         ]
 
     def _ready(self, node: PreparedNode) -> str:
-        """When the node's inputs were there: the end of the last one here, else the segment's start."""
+        """When the inputs were there: the end of the last one here, else the segment's start."""
         here = [position for position in node.after if position in self._here]
         return f"e{max(here)}" if here else "ready"
 

@@ -1,8 +1,9 @@
 """Cut a partition into segments: the nodes that need the same set of `_Recv`s.
 
-A segment starts when the last `_Recv` and the last other segment it reads from are there, so a parameter
-server's partition reads and sends at once and applies when gradients come. Sets of needs are bit masks,
-one bit a `_Recv`. A node's needs contain those of its inputs, so segments never wait in a circle.
+A segment starts when the last `_Recv` and the last other segment it reads from are there, so a
+parameter server's partition reads and sends at once and applies when gradients come. Sets of needs
+are bit masks, one bit a `_Recv`. A node's needs contain those of its inputs, so segments never wait
+in a circle.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Every legal move of what has state in the runtime, on one screen.
 
-A move that is not in a table raises with the two states and the story so far, so that a wrong order of
-messages is an error where it happens and not a hang later.
+A move that is not in a table raises with the two states and the story so far, so that a wrong order
+of messages is an error where it happens and not a hang later.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """What one thread does before it lets go: pieces of work, then the messages they left.
 
-While a piece runs (one received message is dispatched, one segment of a partition computes), work that
-became ready on this thread queues behind it instead of nesting inside it, and messages for other tasks
-gather. When the piece ends, gathered messages leave as one a peer, then the next piece runs. So a value
-handed over wakes its consumer without a thread, a future or recursion (TF's inline ready queue), and
-several RecvTensor answers share a frame.
+While a piece runs (one received message is dispatched, one segment of a partition computes), work
+that became ready on this thread queues behind it instead of nesting inside it, and messages for
+other tasks gather. When the piece ends, gathered messages leave as one a peer, then the next piece
+runs. So a value handed over wakes its consumer without a thread, a future or recursion (TF's inline
+ready queue), and several RecvTensor answers share a frame.
 """
 
 import threading

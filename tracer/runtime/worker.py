@@ -1,4 +1,4 @@
-"""The worker of a task: what masters and other workers ask of it, served where it lives (TF `worker.cc`)."""
+"""The worker of a task: serves what masters and other workers ask of it (TF `worker.cc`)."""
 
 import threading
 from functools import lru_cache, partial

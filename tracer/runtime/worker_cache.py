@@ -1,6 +1,7 @@
 """Stubs of other tasks' workers, one a task and address (TF `worker_cache.h`).
 
-They are made by a factory that knows the transport. A stub and its channel live as long as the process; who takes one gives it back, and both are counted.
+They are made by a factory that knows the transport. A stub and its channel live as long as the
+process; who takes one gives it back, and both are counted.
 """
 
 import threading

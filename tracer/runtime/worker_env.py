@@ -18,7 +18,7 @@ ExecutorKind = Literal["generated", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnv:
-    """`task` names devices and peers; `label` is how errors and rows name the task, if otherwise."""
+    """`task` names devices and peers; `label`, if given, is how errors name the task."""
 
     task: TaskName
     devices: tuple[Device, ...]

@@ -1,4 +1,4 @@
-"""What a worker keeps for one master session: its graphs, its view of the peers (TF `worker_session.h`)."""
+"""What a worker keeps for one master session: graphs, and stubs of its peers."""
 
 import threading
 

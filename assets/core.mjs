@@ -9,7 +9,8 @@ export const TOKENS = [
 ];
 export const TEXT_FONT = 'Inter, system-ui, "Segoe UI", "Helvetica Neue", "Noto Sans CJK SC", '
   + '"PingFang SC", "Microsoft YaHei", sans-serif';
-export const CODE_FONT = '"JetBrains Mono", "SF Mono", Consolas, "Noto Sans Mono CJK SC", monospace';
+export const CODE_FONT = '"JetBrains Mono", "SF Mono", Consolas, "Noto Sans Mono CJK SC", '
+  + "monospace";
 
 export const font = (size, weight = 400, family = TEXT_FONT) => `${weight} ${size}px ${family}`;
 
@@ -47,7 +48,8 @@ export const reducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)"
 /** "#rrggbb" or "rgb(r, g, b)" → [r, g, b], 0 … 255. */
 export function parseColour(text) {
   if (text.startsWith("#")) {
-    const hex = text.length === 4 ? [...text.slice(1)].map((c) => c + c).join("") : text.slice(1, 7);
+    const short = text.length === 4;
+    const hex = short ? [...text.slice(1)].map((c) => c + c).join("") : text.slice(1, 7);
     return [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
   }
   return (text.match(/[\d.]+/g) ?? [0, 0, 0]).slice(0, 3).map(Number);
@@ -430,7 +432,7 @@ export function publishSelection(selection, store = "sel") {
   globalThis.dash_clientside?.set_props?.(store, { data: selection });
 }
 
-/** Mounts `create(host)` on every element that matches, whenever it appears, and destroys it when it
+/** Mounts `create(host)` on every element that matches, whenever it appears; destroys it when it
  *  goes. `create` returns {update(dataset), destroy()}; data-* attributes are its inputs. */
 export function mount(selector, create) {
   const views = new Map();

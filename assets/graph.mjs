@@ -2,15 +2,17 @@
 // Inputs are data-* attributes of its host: base, step, stage, task, heat, sel, words.
 
 import {
-  Surface, Viewport, animate, direction, expose, formatBytes, formatNs, gestures, mount,
-  onThemeChange, publishSelection, readTheme,
+  Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange,
+  publishSelection, readTheme,
 } from "./core.mjs";
 import { drawGraph, halfTile } from "./graph_draw.mjs";
 import {
   buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
 } from "./graph_model.mjs";
 import { showLegend, startControls, toggleTable } from "./graph_controls.mjs";
-import { bundleText, drawMinimap, drawOverview } from "./graph_overview.mjs";
+import { mountMinimap } from "./graph_minimap.mjs";
+import { drawOverview } from "./graph_overview.mjs";
+import { tipText } from "./graph_words.mjs";
 import { prefix } from "./selection.mjs";
 
 const MORPH_MS = 240;
@@ -37,7 +39,10 @@ export class GraphView {
     this.surface = new Surface(host, {
       label: this.words.label ?? "", draw: (ctx, w, h) => this.draw(ctx, w, h),
     });
-    host.append(this.tip, this.note);
+    this.choice = document.createElement("div");
+    this.choice.className = "canvas-boxes";
+    this.choice.hidden = true;
+    host.append(this.tip, this.note, this.choice);
     this.stops = [
       gestures(this.surface.canvas, this.handlers()),
       onThemeChange(() => {
@@ -46,7 +51,7 @@ export class GraphView {
       }),
     ];
     this.surface.canvas.addEventListener("blur", () => this.setFocus(null));
-    this.mini = this.mountMinimap();
+    this.mini = mountMinimap(this);
     expose(this.api());
   }
 
@@ -54,6 +59,7 @@ export class GraphView {
     this.stops.forEach((stop) => stop());
     this.request?.abort();
     this.surface.destroy();
+    this.mini?.stop();
     this.mini?.surface.destroy();
   }
 
@@ -113,6 +119,7 @@ export class GraphView {
         this.repaint();
       });
     }
+    this.drawBoxChoice();
     this.host.dataset.state = "ready";
     this.select();
   }
@@ -147,20 +154,25 @@ export class GraphView {
 
   scene() {
     const { payload } = this.model;
+    const only = this.onlyBox?.id;
+    const boxOf = new Map(payload.bands.map((band) => [band.id, band.box]));
     return {
       payload, model: this.model, theme: this.theme, words: this.words,
       zoom: this.zoom, x: this.port.x, y: this.port.y,
       heat: this.state.heat, found: this.found, lit: this.lit,
       hover: this.hover, focus: this.focus,
       alpha: this.morph ? this.morph.share : 1,
-      tiles: this.morph?.tiles ?? payload.tiles,
-      boxes: this.morph?.boxes ?? payload.boxes,
+      tiles: (this.morph?.tiles ?? payload.tiles)
+        .filter((tile) => !only || boxOf.get(tile.band) === only),
+      boxes: (this.morph?.boxes ?? payload.boxes).filter((box) => !only || box.id === only),
+      only,
     };
   }
 
   draw(ctx, width, height) {
     if (!this.model) return;
     if (this.isHome && !this.morph && this.sizeSeen !== `${width} ${height}`) this.fit();
+    if (this.sizeSeen !== `${width} ${height}`) this.drawBoxChoice();
     this.sizeSeen = `${width} ${height}`;
     const scene = this.scene();
     this.over = null;
@@ -172,21 +184,28 @@ export class GraphView {
     } else drawGraph(ctx, scene, width, height);
   }
 
-  /** The largest zoom up to 1 that fits the height; on a narrow screen one box of it. */
+  /** The box that a narrow screen shows alone. */
+  get onlyBox() {
+    if (this.surface.width >= NARROW || !this.model) return null;
+    const { boxes } = this.model.payload;
+    return boxes.find((box) => box.id === this.state.box) ?? boxes[0] ?? null;
+  }
+
+  /** The largest zoom up to 1 that fits the height; on a narrow screen that of one box. */
   fit() {
     const { width, height } = this.surface;
     const { payload } = this.model;
-    const box = width < NARROW ? payload.boxes.find((b) => b.id === this.state.box)
-      ?? payload.boxes[0] : null;
-    const tall = box ? box.h + 120 : payload.height;
-    const room = height - MARGIN.top - MARGIN.bottom;
+    const box = this.onlyBox;
+    const stub = 70;
+    const tall = box ? box.h + 2 * stub : payload.height;
+    const room = height - (box ? 0 : MARGIN.top + MARGIN.bottom);
     const zoom = Math.min(1, Math.max(ZOOM.least, room / Math.max(1, tall)));
     const spare = Math.max(0, room - tall * zoom) / 2;
-    const y = box ? box.y - 60 : 0;
+    const above = box ? spare : MARGIN.top + Math.min(spare, 60);
     Object.assign(this.port, {
       scaleX: zoom, scaleY: zoom,
       x: -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom,
-      y: y - (MARGIN.top + Math.min(spare, 60)) / zoom,
+      y: (box ? box.y - stub : 0) - above / zoom,
     });
     this.overShift = 0;
     this.isHome = true;
@@ -227,12 +246,24 @@ export class GraphView {
     return x > 30 && y > 30 && x < this.surface.width - 30 && y < this.surface.height - 30;
   }
 
+  /** Moves a found thing to the middle, but shows no more void than there is at home. */
   centre(found, zoom = this.zoom) {
     const [x, y] = this.middleOf(found);
+    const { width, height } = this.surface;
+    const { payload } = this.model;
+    if (this.onlyBox) this.showBoxOf(found);
+    const along = (middle, size, total, before, after) => {
+      const seen = size / zoom;
+      const least = -before / zoom;
+      const most = total + after / zoom - seen;
+      if (most < least) return (least + most) / 2;
+      return Math.min(most, Math.max(least, middle - seen / 2));
+    };
     const from = { ...this.port };
     const to = {
       scaleX: zoom, scaleY: zoom,
-      x: x - this.surface.width / 2 / zoom, y: y - this.surface.height / 2 / zoom,
+      x: along(x, width, payload.width, MARGIN.side, MARGIN.side),
+      y: this.onlyBox ? this.port.y : along(y, height, payload.height, MARGIN.top, MARGIN.bottom),
     };
     this.isHome = false;
     animate(MORPH_MS, (share) => {
@@ -241,6 +272,38 @@ export class GraphView {
       }
       this.repaint();
     });
+  }
+
+  /** On a narrow screen: turns to the box that holds a found thing. */
+  showBoxOf(found) {
+    const { payload } = this.model;
+    const tile = this.model.tiles.get(found.tile);
+    const band = tile && payload.bands.find((one) => one.id === tile.band);
+    const id = band ? band.box : this.model.wires.get(found.wire)?.from;
+    if (id === undefined || id === this.onlyBox.id) return;
+    this.state.box = id;
+    this.fit();
+    this.drawBoxChoice();
+  }
+
+  /** Which box a narrow screen shows: a row of buttons over the canvas. */
+  drawBoxChoice() {
+    const { boxes } = this.model.payload;
+    this.choice.replaceChildren(...boxes.map((box) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "button";
+      button.textContent = box.id || this.words.unplaced;
+      button.setAttribute("aria-pressed", String(box.id === this.onlyBox?.id));
+      button.addEventListener("click", () => {
+        this.state.box = box.id;
+        this.fit();
+        this.drawBoxChoice();
+        this.repaint();
+      });
+      return button;
+    }));
+    this.choice.hidden = !this.onlyBox || boxes.length < 2;
   }
 
   // ---- pointer and keys ----
@@ -325,7 +388,7 @@ export class GraphView {
   }
 
   showTip(hit, x, y) {
-    this.tip.textContent = this.textOf(hit);
+    this.tip.textContent = tipText(this, hit);
     this.tip.hidden = false;
     const w = this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(6, Math.min(x + 14, this.surface.width - w - 8))}px`;
@@ -334,31 +397,6 @@ export class GraphView {
 
   hideTip() {
     this.tip.hidden = true;
-  }
-
-  /** One line: name, value, unit. */
-  textOf(hit) {
-    const { model, words } = this;
-    if (hit.type === "bundle") {
-      return bundleText(this.over.bundles.find((b) => b.id === hit.id), words);
-    }
-    if (hit.type === "frame") {
-      const frame = this.over.frames.find((f) => f.id === hit.id);
-      const count = words.nodes.replace("{count}", frame.nodes.length);
-      return `${frame.label || words.kinds[frame.kind] || ""} · ${count}`;
-    }
-    if (hit.type === "wire") {
-      const wire = model.wires.get(hit.id);
-      const name = wire.label || words.control;
-      return `${name} · ${wire.from} → ${wire.to} · ${formatBytes(wire.bytes)}`;
-    }
-    const tile = model.tiles.get(hit.id);
-    const [node] = tile.nodes;
-    const title = tile.count > 1
-      ? `${tile.label} · ${words.nodes.replace("{count}", tile.count)}` : `${node.id} · ${node.op}`;
-    const value = { bytes: tile.bytes && formatBytes(tile.bytes), wait: tile.wait
-      && formatNs(tile.wait) }[this.state.heat] ?? (tile.time && formatNs(tile.time));
-    return [title, value].filter(Boolean).join(" · ");
   }
 
   key(event) {
@@ -373,7 +411,8 @@ export class GraphView {
       " ": () => this.focus && this.choose(this.focus),
       Escape: () => this.choose(null),
       "+": () => this.zoomBy(1.25), "=": () => this.zoomBy(1.25), "-": () => this.zoomBy(0.8),
-      l: toggleTable, L: toggleTable, f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
+      l: toggleTable, L: toggleTable,
+      f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
     };
     const action = event.ctrlKey || event.metaKey ? null : actions[event.key];
     action?.();
@@ -403,37 +442,6 @@ export class GraphView {
     const found = item && { [item.type]: item.id };
     if (found && !this.isOnScreen(found)) this.centre(found);
     this.repaint();
-  }
-
-  // ---- minimap ----
-
-  mountMinimap() {
-    const host = document.getElementById("graph-minimap");
-    if (!host) return null;
-    const surface = new Surface(host, { label: this.words.minimap ?? "", draw: (ctx, w, h) => {
-      if (!this.model) return;
-      const { width, height } = this.surface;
-      const seen = {
-        x: this.port.x, y: this.port.y, w: width / this.zoom, h: height / this.zoom,
-      };
-      this.mini.place = drawMinimap(ctx, this.scene(), w, h, seen);
-    } });
-    surface.canvas.tabIndex = -1;
-    surface.canvas.setAttribute("role", "img");
-    const go = (x, y) => {
-      const { scale, left, top } = this.mini.place ?? {};
-      if (!scale) return;
-      this.port.x = (x - left) / scale - this.surface.width / 2 / this.zoom;
-      this.port.y = (y - top) / scale - this.surface.height / 2 / this.zoom;
-      this.moved();
-    };
-    let at = [0, 0];
-    this.stops.push(gestures(surface.canvas, {
-      click: go,
-      hover: (x, y) => { at = [x, y]; },
-      drag: (dx, dy) => { at = [at[0] + dx, at[1] + dy]; go(...at); },
-    }));
-    return { surface };
   }
 
   // ---- for tests ----

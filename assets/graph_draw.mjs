@@ -1,37 +1,58 @@
 // Paints a laid-out graph: boxes, bands, edges, wires with their tags, tiles, names.
-// A `scene` is {payload, model, theme, zoom, x, y, heat, lit, found, hover, focus, alpha, words}.
+// A `scene` is {payload, model, theme, words, zoom, x, y, tiles, boxes, heat, found, lit, hover,
+// focus, alpha, only}; graph.mjs makes it.
 
 import {
-  CODE_FONT, ellipsis, font, formatBytes, formatNs, haloText, heat, inkOn, mix, textWidth,
+  CODE_FONT, ellipsis, font, formatNs, haloText, heat, inkOn, mix, textWidth,
 } from "./core.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import {
-  HOLLOW, ROUND, TAGS, TILE, hueOf, isTimeShown, levelOf, tileHeat, wireWidth,
+  HOLLOW, ROUND, TAGS, TILE, hueOf, isTimeShown, levelOf, tileHeat,
 } from "./graph_model.mjs";
+import {
+  alphaOf, arrowHead, drawStubLabels, drawWire, drawWireLabels, place, stroke, touch,
+} from "./graph_wires.mjs";
+import { countOf } from "./graph_words.mjs";
 import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
-const DIMMED = 0.28;
+const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
 
 export const bandFill = (theme) =>
   theme.isDark ? theme.sunk : mix(theme.panel, theme.sunk, 0.28);
 
-/** Layout → screen for one scene. */
-const place = (scene) => (x, y) => [(x - scene.x) * scene.zoom, (y - scene.y) * scene.zoom];
-
 export function drawGraph(ctx, scene, width, height) {
   const level = levelOf(scene.zoom);
   const labels = []; // rectangles that hold words
+  ctx.save();
+  if (scene.only) clipToBox(ctx, scene, width);
+  else drawBrackets(ctx, scene);
   drawBoxes(ctx, scene);
-  drawBrackets(ctx, scene);
   drawLinks(ctx, scene, level, width, height);
-  for (const wire of scene.payload.wires) drawWire(ctx, scene, wire, level);
+  for (const wire of scene.payload.wires) {
+    if (isWireSeen(scene, wire)) drawWire(ctx, scene, wire, level);
+  }
   for (const tile of scene.tiles) {
     if (isSeen(scene, tile, width, height)) drawTile(ctx, scene, tile, level);
   }
   if (level.names) drawNames(ctx, scene, level, labels, width, height);
-  if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
+  if (scene.only) drawStubLabels(ctx, scene, labels);
+  else if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
   drawMarks(ctx, scene, level);
+  ctx.restore();
 }
+
+/** One box with stubs of its wires: what a phone shows. */
+function clipToBox(ctx, scene, width) {
+  const box = scene.boxes.find((one) => one.id === scene.only);
+  if (!box) return;
+  const [, top] = place(scene)(0, box.y - STUB);
+  ctx.beginPath();
+  ctx.rect(0, top, width, (box.h + 2 * STUB) * scene.zoom);
+  ctx.clip();
+}
+
+const isWireSeen = (scene, wire) =>
+  !scene.only || wire.from === scene.only || wire.to === scene.only;
 
 function isSeen(scene, item, width, height) {
   const [x, y] = place(scene)(item.x, item.y);
@@ -79,7 +100,7 @@ function drawTitle(ctx, scene, box) {
   if (x + column < 8) {
     drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), y + box.h * zoom - 24));
   } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoom);
-  else drawFullTitle(ctx, scene, box, name, x, y, column - 14);
+  else drawFullTitle(ctx, scene, box, name, x, y, column - 12);
 }
 
 function drawUprightTitle(ctx, { theme }, name, x, y, height) {
@@ -116,7 +137,7 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
   const chipAt = bands.length > 1 ? 50 : 52;
   if (box.isMaster && h > 96) drawChip(ctx, theme, words.master, x + 12, y + chipAt);
   if (h < 84) return;
-  const lines = [words.nodes.replace("{count}", box.nodes)];
+  const lines = [countOf(words, box.nodes)];
   if (box.busy !== null && box.busy !== undefined) {
     const share = 100 * box.busy;
     lines.push(words.busy.replace("{share}", share < 9.95 ? share.toFixed(1) : share.toFixed(0)));
@@ -162,10 +183,6 @@ function drawBrackets(ctx, scene) {
 
 // ---- edges ----
 
-function alphaOf(scene, isLit) {
-  return scene.alpha * (!scene.lit || isLit ? 1 : DIMMED);
-}
-
 function isLinkLit(scene, link) {
   if (!scene.found) return false;
   const pair = link.src.startsWith("<") ? link.src : link.dst;
@@ -203,167 +220,6 @@ function drawLinks(ctx, scene, level, width, height) {
     if (level.glyph && !link.dst.startsWith(">")) arrowHead(ctx, points.at(-2), points.at(-1));
   }
   ctx.globalAlpha = 1;
-}
-
-function arrowHead(ctx, from, [x, y]) {
-  const angle = Math.atan2(y - from[1], x - from[0]);
-  ctx.save();
-  ctx.translate(x, y);
-  ctx.rotate(angle);
-  polygon(ctx, [[0, 0], [-6, -2.8], [-6, 2.8]]);
-  ctx.fill();
-  ctx.restore();
-}
-
-// ---- wires ----
-
-function drawWire(ctx, scene, wire, level) {
-  const { theme, zoom } = scene;
-  const points = wire.points.map(([x, y]) => place(scene)(x, y));
-  const isLit = scene.lit?.wires.has(wire.id) ?? false;
-  const isChosen = scene.found?.wire === wire.id;
-  const isLifted = scene.hover?.id === wire.id;
-  const width = (wire.isPair && !wire.control ? wireWidth(wire.bytes) : 1.3)
-    * Math.min(1, Math.max(0.5, zoom)) + (isLifted ? 1 : 0);
-  ctx.globalAlpha = alphaOf(scene, isLit);
-  roundedPath(ctx, points, 9 * Math.min(1, zoom));
-  if (isChosen) {
-    stroke(ctx, theme.outline, width + 9);
-    stroke(ctx, theme.mark, width + 6);
-  }
-  if (!wire.isPair) {
-    stroke(ctx, isLit || isLifted ? theme.ink : theme.ink2, width, wire.control ? [3, 3] : []);
-    if (level.glyph) {
-      ctx.fillStyle = ctx.strokeStyle;
-      arrowHead(ctx, points.at(-2), points.at(-1));
-    }
-  } else if (wire.control) {
-    stroke(ctx, theme.line2, 2.2, [2.2, 2.6]);
-  } else {
-    stroke(ctx, theme.ink2, width + 1.6);
-    stroke(ctx, twoColours(ctx, theme, points), width);
-  }
-  if (wire.isPair) drawWireTags(ctx, scene, wire, points, level, isChosen);
-  ctx.globalAlpha = 1;
-}
-
-function stroke(ctx, style, width, dash = []) {
-  ctx.setLineDash(dash);
-  ctx.lineWidth = width;
-  ctx.strokeStyle = style;
-  ctx.stroke();
-  ctx.setLineDash([]);
-}
-
-/** Orange at the sender, sky at the receiver. */
-export function twoColours(ctx, theme, points) {
-  const [[x0, y0], [x1, y1]] = [points[0], points.at(-1)];
-  const isFlat = Math.abs(x1 - x0) + Math.abs(y1 - y0) < 1;
-  const paint = ctx.createLinearGradient(x0, y0, isFlat ? x1 + 1 : x1, y1);
-  paint.addColorStop(0.12, theme.send);
-  paint.addColorStop(0.88, theme.recv);
-  return paint;
-}
-
-function drawWireTags(ctx, scene, wire, points, level, isChosen) {
-  const { theme } = scene;
-  const size = wire.control ? Math.max(8, level.tag - 2) : level.tag;
-  for (const [kind, [x, y], way] of [
-    ["send", points[0], wire.ways[0]], ["recv", points.at(-1), wire.ways[1]],
-  ]) {
-    if (!wire[kind]) {
-      openEnd(ctx, theme, x, y); // the other end is in no graph of this trace
-      continue;
-    }
-    if (isChosen) {
-      ctx.beginPath();
-      ctx.arc(x, y, size * 0.8, 0, 7);
-      ctx.fillStyle = theme.mark;
-      ctx.fill();
-      stroke(ctx, theme.outline, 2);
-    }
-    drawTag(ctx, theme, kind, x, y, size, way, wire.control);
-  }
-}
-
-function openEnd(ctx, theme, x, y) {
-  ctx.beginPath();
-  ctx.arc(x, y, 5, 0, 7);
-  ctx.fillStyle = theme.panel;
-  ctx.fill();
-  stroke(ctx, theme["error-s"], 1.4, [2, 2]);
-}
-
-function drawWireLabels(ctx, scene, level, labels, width, height) {
-  const { payload, theme, words } = scene;
-  const total = payload.wires.reduce((sum, wire) => sum + wire.bytes, 0);
-  const importance = (wire) => (scene.found?.wire === wire.id ? Infinity : wire.bytes);
-  const wanted = payload.wires
-    .filter((wire) => wire.isPair)
-    .filter((wire) => level.pairLabels === "all" || wire.bytes >= total / 100)
-    .sort((a, b) => importance(b) - importance(a));
-  const obstacles = payload.wires.flatMap((wire) => segmentsOf(scene, wire));
-  for (const wire of wanted) {
-    const points = wire.points.map(([x, y]) => place(scene)(x, y));
-    const [x, y] = points[Math.floor(points.length / 2)];
-    if (x < -100 || x > width + 100 || y < -50 || y > height + 50) continue;
-    const name = wire.label || words.control;
-    const consumers = wire.dsts.length > 1
-      ? ` · ${words.consumers.replace("{count}", wire.dsts.length)}` : "";
-    const long = formatBytes(wire.bytes) + consumers;
-    const short = formatBytes(wire.bytes);
-    const spot = [[long, 1], [short, 1], [long, -1], [short, -1]].map(([second, side]) => ({
-      second, at: freeSpot(ctx, points, [name, second], side, labels, obstacles, wire.id),
-    })).find((option) => option.at);
-    if (!spot) continue;
-    const isLit = scene.lit?.wires.has(wire.id) ?? false;
-    ctx.globalAlpha = alphaOf(scene, isLit);
-    ctx.textAlign = "left";
-    ctx.textBaseline = "alphabetic";
-    ctx.font = font(12, 600);
-    haloText(ctx, name, spot.at.x, spot.at.y + 11, theme.ink, theme.bg);
-    ctx.font = font(11);
-    haloText(ctx, spot.second, spot.at.x, spot.at.y + 24, theme.ink2, theme.bg);
-    labels.push(spot.at);
-  }
-  ctx.globalAlpha = 1;
-}
-
-function segmentsOf(scene, wire) {
-  const points = wire.points.map(([x, y]) => place(scene)(x, y));
-  const tags = wire.isPair ? [points[0], points.at(-1)] : [];
-  const lines = points.slice(1).map(([bx, by], i) => {
-    const [ax, ay] = points[i];
-    return {
-      id: wire.id, x: Math.min(ax, bx) - 5, y: Math.min(ay, by) - 5,
-      w: Math.abs(ax - bx) + 10, h: Math.abs(ay - by) + 10,
-    };
-  });
-  return [...lines, ...tags.map(([x, y]) => ({ id: "", x: x - 10, y: y - 10, w: 20, h: 20 }))];
-}
-
-const touch = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
-
-/** Room for two lines beside a wire: right (side 1) or left (−1) of a vertical part, clear of all. */
-function freeSpot(ctx, points, lines, side, labels, obstacles, ownId) {
-  const [first, second] = lines;
-  const w = Math.max(textWidth(ctx, first, font(12, 600)), textWidth(ctx, second, font(11))) + 2;
-  const h = 28;
-  const xs = [points[0][0], points.at(-1)[0]].sort((a, b) => (b - a) * side);
-  const ends = [points[0][1], points.at(-1)[1]].sort((a, b) => a - b);
-  const isShort = ends[1] - ends[0] < 200; // one channel; else it goes through a gutter
-  const middle = isShort ? (ends[0] + ends[1]) / 2 : points[1][1];
-  const slack = isShort ? Math.max(0, (ends[1] - ends[0]) / 2 - h / 2 - 10) : 0;
-  for (const dy of [0, slack, -slack]) {
-    for (const x of xs) {
-      const spot = { x: side > 0 ? x + 9 : x - 9 - w, y: middle - h / 2 + dy, w, h };
-      const own = { ...spot, x: spot.x + 4, w: w - 8 };
-      const isFree = labels.every((label) => !touch(spot, label))
-        && obstacles.every((o) => !touch(o.id === ownId ? own : spot, o));
-      if (isFree) return spot;
-    }
-  }
-  return null;
 }
 
 // ---- tiles ----
@@ -449,13 +305,18 @@ function drawName(ctx, scene, tile, level, labels, under, strong) {
   const isTag = TAGS.has(tile.kind);
   const top = y + (isTag ? 9 : halfTile(zoom)) + 13;
   const style = font(11, strong ? 700 : 550);
-  const room = tile.room * Math.max(zoom, 0.92);
+  const room = tile.room * Math.max(zoom, 1);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
-  const name = ellipsis(text, (t) => textWidth(ctx, t, style), strong ? Infinity : room);
-  if (!name) return;
-  const w = textWidth(ctx, name, style);
-  const spot = { x: x - w / 2, y: top - 10, w, h: 12 };
-  if (!strong && labels.some((label) => touch(spot, label))) return;
+  const measure = (t) => textWidth(ctx, t, style);
+  const spotOf = (most) => {
+    const name = ellipsis(text, measure, most);
+    const w = measure(name);
+    return name && { name, x: x - w / 2, y: top - 10, w, h: 12 };
+  };
+  const isFree = (spot) => spot && labels.every((label) => !touch(spot, label));
+  const spot = strong ? spotOf(Infinity) : [room, room * zoom * 0.9].map(spotOf).find(isFree);
+  if (!spot) return;
+  const { name } = spot;
   labels.push(spot);
   ctx.globalAlpha = alphaOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
   ctx.font = style;

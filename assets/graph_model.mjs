@@ -280,7 +280,7 @@ export function bundlesOf(payload) {
   return [...bundles.values()];
 }
 
-/** Gives every bundle its points: out of a box's side, along its lane, into the other box's side. */
+/** Gives every bundle its points: out of a box's side, along its lane, into the other's side. */
 function placeBundles(bundles, boxes) {
   const byId = new Map(boxes.map((box) => [box.id, box]));
   const ends = new Map();

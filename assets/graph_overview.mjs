@@ -1,8 +1,10 @@
-// Paints the overview (zoom below 0.25) and the minimap: the whole graph at a glance, few words.
+// Paints the overview (zoom below 0.25): the whole graph at a glance, few words.
 
-import { ellipsis, font, formatBytes, textWidth } from "./core.mjs";
-import { tileFill, twoColours } from "./graph_draw.mjs";
+import { ellipsis, font, textWidth } from "./core.mjs";
+import { tileFill } from "./graph_draw.mjs";
 import { ROUND, wireWidth } from "./graph_model.mjs";
+import { twoColours } from "./graph_wires.mjs";
+import { countOf } from "./graph_words.mjs";
 import { drawTag, roundRect, roundedPath } from "./shapes.mjs";
 
 /** `view` is what graph_model.overview made. `scene` as in graph_draw. */
@@ -34,7 +36,7 @@ function drawBox(ctx, { theme, words, payload }, box) {
   ctx.fillStyle = theme.ink2;
   const share = box.busy === null || box.busy === undefined
     ? [] : [words.busy.replace("{share}", (100 * box.busy).toFixed(0))];
-  [...share, words.nodes.replace("{count}", box.nodes)].forEach((line, i, all) => {
+  [...share, countOf(words, box.nodes)].forEach((line, i, all) => {
     ctx.fillText(line, box.x + 14, box.y + box.h - 12 - 15 * (all.length - 1 - i));
   });
 }
@@ -84,53 +86,4 @@ function drawBundle(ctx, scene, bundle) {
   const isLeft = bundle.side === "left";
   drawTag(ctx, theme, "send", ...bundle.points[0], 13, isLeft ? "left" : "right");
   drawTag(ctx, theme, "recv", ...bundle.points.at(-1), 13, isLeft ? "right" : "left");
-}
-
-/** One line about a bundle. */
-export const bundleText = (bundle, words) =>
-  `${bundle.id}: ${words.bundle.replace("{count}", bundle.pairs)}, ${formatBytes(bundle.bytes)}`;
-
-/** The whole layout in a small canvas, and the part that the big one shows. */
-export function drawMinimap(ctx, scene, width, height, seen) {
-  const { payload, theme } = scene;
-  const scale = Math.min(width / payload.width, height / payload.height);
-  const left = (width - payload.width * scale) / 2;
-  const top = (height - payload.height * scale) / 2;
-  const to = (x, y) => [left + x * scale, top + y * scale];
-  ctx.fillStyle = theme.sunk;
-  ctx.fillRect(0, 0, width, height);
-  for (const box of payload.boxes) {
-    roundRect(ctx, ...to(box.x, box.y), box.w * scale, box.h * scale, 3);
-    ctx.fillStyle = theme.panel;
-    ctx.fill();
-    ctx.lineWidth = 1;
-    ctx.strokeStyle = theme.line2;
-    ctx.stroke();
-  }
-  for (const wire of payload.wires) {
-    ctx.beginPath();
-    wire.points.forEach(([x, y], i) => (i ? ctx.lineTo(...to(x, y)) : ctx.moveTo(...to(x, y))));
-    ctx.lineWidth = wire.control || !wire.isPair ? 0.7 : 1.4;
-    ctx.strokeStyle = wire.control || !wire.isPair ? theme.line2 : theme.send;
-    ctx.stroke();
-  }
-  const side = Math.max(2, Math.min(6, 26 * scale));
-  for (const tile of payload.tiles) {
-    const [x, y] = to(tile.x, tile.y);
-    const isChosen = scene.found?.tile === tile.id;
-    ctx.fillStyle = { update: theme.update, variable: theme.update, read: theme.update,
-      compute: theme.compute }[tile.kind] ?? theme.idle;
-    if (isChosen) ctx.fillStyle = theme.mark;
-    ctx.fillRect(x - side / 2, y - side / 2, side, side);
-    if (isChosen) {
-      ctx.strokeStyle = theme.outline;
-      ctx.strokeRect(x - side / 2 - 1, y - side / 2 - 1, side + 2, side + 2);
-    }
-  }
-  const [x0, y0] = to(seen.x, seen.y);
-  roundRect(ctx, x0, y0, seen.w * scale, seen.h * scale, 4);
-  ctx.lineWidth = 2;
-  ctx.strokeStyle = theme.ink;
-  ctx.stroke();
-  return { scale, left, top };
 }

@@ -17,6 +17,7 @@ from vizdist.figures.graph_facts import (
     ScopeFacts,
     StageFact,
 )
+from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
 from vizdist.store.trace import StepInfo
@@ -126,7 +127,7 @@ def _step_part(facts: NodeFacts, step: StepInfo, lang: Lang) -> Component:
 def _mini_bar(facts: NodeFacts) -> Component:
     found = facts.measured
     hue = "update" if facts.look.kind in ("update", "variable", "read") else "compute"
-    parts = [("queueing", found.queueing), (hue, found.time)]
+    parts = [("transfer", facts.transfer), ("queueing", found.queueing), (hue, found.time)]
     blocks = [
         html.Span(className=f"fill-{name}", style={"flexGrow": length})
         for name, length in parts
@@ -213,15 +214,20 @@ def _scope(facts: ScopeFacts, lang: Lang) -> list[Component]:
 
 
 def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
+    pairs = "pairs" if facts.stage in CUT_STAGES else "crossing"
     numbers = [
         (facts.num_nodes, "nodes"),
         (len(facts.devices), "devices"),
-        (facts.num_pairs, "pairs"),
+        (facts.num_pairs, pairs),
         (facts.num_control, "control_pairs"),
     ]
+    values = {"nodes": f"{facts.num_nodes:,}", "gone": f"{facts.num_gone:,}"}
+    says = rich(f"graph.says.{facts.stage}", lang, **values)
     bars = [_byte_bar(pair, facts.largest[0].num_bytes) for pair in facts.largest]
     per_step = [(t("graph.fact.per_step", lang), str(size(facts.num_bytes)))]
     return [
+        html.H2(t(f"graph.stage.{facts.stage}", lang), className="stage-title"),
+        html.P(says, className="placement"),
         html.Section(
             _rows([(t(f"graph.fact.{name}", lang), f"{n:,}") for n, name in numbers if n])
         ),

@@ -20,16 +20,21 @@ def toolbar(lang: Lang) -> Component:
     return html.Div(
         [
             _choices("graph-stages", t("graph.stages", lang), "stops"),
-            _choices("graph-clients", t("graph.client", lang), "segments"),
-            _legend(lang),
-            _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
-            html.Button(
-                [t("graph.table", lang), html.Kbd("L", **HIDDEN)],
-                id="graph-table-button",
-                type="button",
-                className="button",
-                title=t("graph.table_says", lang),
-                **table,
+            html.Div(
+                [
+                    _choices("graph-clients", t("graph.client", lang), "segments"),
+                    _legend(lang),
+                    _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
+                    html.Button(
+                        [t("graph.table", lang), html.Kbd("L", **HIDDEN)],
+                        id="graph-table-button",
+                        type="button",
+                        className="button",
+                        title=t("graph.table_says", lang),
+                        **table,
+                    ),
+                ],
+                className="toolbar-rest",
             ),
         ],
         className="toolbar graph-toolbar",

@@ -7,7 +7,7 @@ from tracer.model.graph import Input
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.figures.graph_nodes import Look, look_of, short_name
-from vizdist.figures.graph_stage import PairEdge, StageGraph, box_of, device_of
+from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
 from vizdist.figures.partitioned_graph import groups_of
 
 
@@ -35,7 +35,11 @@ class StageFact:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """`tied_to` is what a colocated node or a user of a resource goes with. Times are ns."""
+    """`tied_to` is what a colocated node or a user of a resource goes with.
+
+    `arrival` is when the last of its inputs from elsewhere was there, from the start of the step;
+    `transfer` how long that one was on its way. Times are ns.
+    """
 
     name: str
     op: str
@@ -49,6 +53,7 @@ class NodeFacts:
     source: str
     measured: Measured
     arrival: int
+    transfer: int
     inputs: tuple[InputFact, ...]
     history: tuple[StageFact, ...]
 
@@ -85,9 +90,11 @@ class ScopeFacts:
 
 @dataclass(frozen=True, slots=True)
 class GraphFacts:
-    """The whole graph at a stage; `largest` are its pairs by bytes, `costliest` its nodes by time."""
+    """The whole graph at a stage; `num_gone` nodes of the first stage are no more; `largest` are its pairs by bytes, `costliest` its nodes by time."""
 
+    stage: str
     num_nodes: int
+    num_gone: int
     devices: tuple[str, ...]
     num_pairs: int
     num_control: int
@@ -110,7 +117,7 @@ def facts_of(
     A name is a node, a folded scope, one end of a pair, or a rendezvous key. None: not in this stage.
     """
     if not selected:
-        return _graph_facts(graph, measures)
+        return _graph_facts(graph, stages, measures)
     tiles = set(graph.tiles)
     for name in selected:
         if name in tiles:
@@ -141,15 +148,16 @@ def _node_facts(
     row = graph.nodes[name]
     inputs = tuple(_input_facts(graph, name))
     arrivals = [
-        found.start + found.time
+        (found.start + found.time, found.time - found.wait)
         for fact in inputs
         if fact.over and (found := _measured(measures, fact.over)).runs
     ]
+    arrival, transfer = max(arrivals, default=(0, 0))
     return NodeFacts(
         name=row.name,
         op=row.op,
         look=look_of(row),
-        box=box_of(graph.band_of[name]),
+        box=graph.bands[graph.band_of[name]],
         device=device_of(graph.band_of[name]),
         reason=row.reason,
         requested=row.requested_device,
@@ -157,7 +165,8 @@ def _node_facts(
         shape=" ".join(f"{dtype} {list(shape)}" for dtype, shape in row.specs[:1]),
         source=row.source,
         measured=_measured(measures, row.name),
-        arrival=max(arrivals, default=0),
+        arrival=arrival,
+        transfer=max(0, transfer),
         inputs=inputs,
         history=tuple(_history(stages, row.name)),
     )
@@ -247,7 +256,7 @@ def _scope_facts(
     members = _by_time(graph, measures, group.members)
     label = group.scope.rsplit("/", 1)[-1]
     total = sum(time for _, _, time in members)
-    return ScopeFacts(group.id, label, box_of(band), device_of(band), tuple(members), total)
+    return ScopeFacts(group.id, label, graph.bands[band], device_of(band), tuple(members), total)
 
 
 def _by_time(
@@ -258,15 +267,23 @@ def _by_time(
     return sorted(found, key=lambda item: -item[2])
 
 
-def _graph_facts(graph: StageGraph, measures: StepMeasures, most: int = 6) -> GraphFacts:
-    pairs = [_pair_facts(graph, measures, pair) for pair in graph.pairs if graph.is_cut]
+def _graph_facts(
+    graph: StageGraph,
+    stages: Mapping[str, Sequence[NodeRow]],
+    measures: StepMeasures,
+    most: int = 6,
+) -> GraphFacts:
+    pairs = [_pair_facts(graph, measures, pair) for pair in graph.pairs]
     cut = [pair for pair in pairs if pair.is_cut]
+    full = {row.name for row in stages.get("full", ())}
     largest = sorted((p for p in cut if not p.control), key=lambda p: -p.num_bytes)
     costliest = [item for item in _by_time(graph, measures, graph.tiles) if item[2] > 0]
     return GraphFacts(
+        stage=graph.stage,
         num_nodes=len(graph.nodes),
+        num_gone=len(full - {row.name for row in graph.nodes.values()}),
         devices=tuple(band for band in graph.bands if band),
-        num_pairs=len(cut),
+        num_pairs=len(pairs),
         num_control=sum(pair.control for pair in cut),
         num_bytes=sum(pair.num_bytes for pair in cut),
         largest=tuple(largest[:most]),

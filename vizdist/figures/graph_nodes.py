@@ -3,6 +3,7 @@
 Names and ops come from a trace and mean nothing to this file but text.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -95,6 +96,7 @@ ATEN_GLYPHS: dict[str, str] = {
 
 SHORT = 12  #: letters up to which a name keeps its scope
 _GENERIC = ("", "train", "gradients", "tuple", "Read")  # parts of a name that tell nothing apart
+_LOCAL_END = re.compile(r"_(?:arg|retval)_(.+)_\d+_\d+")  # of a session without a cluster
 _WRITES = ("Apply", "Scatter")
 _ENDS = {"_Send": "send", "_HostSend": "send", "_Recv": "recv", "_HostRecv": "recv"}
 
@@ -124,7 +126,9 @@ def look_of(row: NodeRow) -> Look:
     if row.op.startswith("aten."):
         name = row.op.split(".")[1] if row.op.count(".") else row.op
         is_gradient = name.endswith("backward")
-        return Look("compute", ATEN_GLYPHS.get(name, "∂" if is_gradient else name[:1] or "?"))
+        return Look(
+            "compute", ATEN_GLYPHS.get(name, "∂" if is_gradient else name.lstrip("_")[:1] or "?")
+        )
     is_gradient = row.op.endswith("Grad") or "_grad/" in row.name
     return Look("compute", "∂" if is_gradient else row.op[:1] or "?")
 
@@ -133,6 +137,8 @@ def short_name(row: NodeRow) -> str:
     """The part of a name that tells it from its neighbours: `train/update_w1/ApplyX` → `update_w1`."""
     if row.op in _ENDS and row.attrs.get("client_terminated"):
         return str(row.attrs.get("tensor_name", row.name)).removesuffix(":0")
+    if row.op in ("_Arg", "_Retval") and (found := _LOCAL_END.fullmatch(row.name)):
+        return found[1]
     parts = [part for part in row.name.split("/") if part not in _GENERIC]
     if len(parts) > 2 and parts[-2] == "replicate":  # a constant copied to each device
         return parts[-3]

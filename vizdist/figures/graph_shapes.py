@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 TILE = 34.0  #: side of a tile
 ROW = 70.0  #: from one row of a band to the next: tile, name, time, air
 PITCH = 50.0  #: least distance of two columns
-NAME_AIR = 5.0  #: between two names beside each other
+NAME_AIR = 12.0  #: between two names beside each other
 LABEL_LIMIT = 104.0  #: a longer name is cut on screen
 TITLE = 84.0  #: column in a box for its name
 INSET = 8.0  #: from a box to its bands

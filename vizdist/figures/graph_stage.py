@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tracer.model.cluster import DeviceName
+from tracer.model.cluster import LOCALHOST, DeviceName
 from tracer.model.graph import Input
 from tracer.model.graph_table import NodeRow
 from vizdist.figures.graph_nodes import is_end, is_send, look_of, short_name
@@ -66,12 +66,13 @@ class StageGraph:
         return [*self.edges, *joined]
 
 
-def read_stage(stage: str, rows: Sequence[NodeRow]) -> StageGraph:
+def read_stage(stage: str, rows: Sequence[NodeRow], local_task: str = "") -> StageGraph:
+    """`local_task` is what the task is called whose devices have no cluster (`/job:localhost`)."""
     graph = StageGraph(stage, nodes=_by_id(rows))
     for name, row in graph.nodes.items():
         band = row.device or row.partition
         graph.band_of[name] = band
-        graph.bands[band] = box_of(band)
+        graph.bands[band] = box_of(band, local_task)
     graph.bands = dict(sorted(graph.bands.items(), key=lambda item: _natural(item[0])))
     edges = list(_edges(graph.nodes))
     joined = _join_ends(graph, edges)
@@ -83,12 +84,13 @@ def read_stage(stage: str, rows: Sequence[NodeRow]) -> StageGraph:
     return graph
 
 
-def box_of(band: str) -> str:
+def box_of(band: str, local_task: str = "") -> str:
     """The task of a device (`worker:0`); a name that is no device is its own box."""
     try:
-        return str(DeviceName.parse(band).task_name)
+        task = DeviceName.parse(band).task_name
     except ValueError:
         return band
+    return local_task if local_task and task.job == LOCALHOST else str(task)
 
 
 def device_of(band: str) -> str:

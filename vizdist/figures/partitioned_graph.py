@@ -54,7 +54,7 @@ def graph_payload(
     opened: Set[str] = frozenset(),
 ) -> Json:
     """Everything the canvas draws of one stage. KeyError if the trace does not hold the stage."""
-    graph = read_stage(stage, stages[stage])
+    graph = read_stage(stage, stages[stage], measures.master)
     phases = _phases(graph, stages)
     groups, depth = _fold(graph, phases, opened)
     tile_of = {name: group.id for group in groups for name in group.members}
@@ -321,6 +321,7 @@ def _nodes(
                 "frame": frames.of(name),
                 "phase": phases[name],
                 "shape": _shape(row),
+                "box": graph.bands[graph.band_of[name]],
                 "device": device_of(graph.band_of[name]),
                 "reason": row.reason,
                 "time": found.time,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures, measure_nodes
 from vizdist.analysis.steps import shown_step
-from vizdist.store.problems import Problem, TraceError
+from vizdist.store.problems import Problem
 from vizdist.store.trace import StepInfo, Trace
 
 
@@ -28,19 +28,16 @@ class StepGraph:
 
 
 def step_graph(trace: Trace, number: int | None, task: str = "") -> StepGraph:
-    """The graph of a step (None: the one pages open with) as a task ran it (of several, the first)."""
+    """The graph of a step (None: the one pages open with) as a task ran it.
+
+    Of several tasks the first by name, so that the next step shows the same one.
+    """
     shown = shown_step(trace, number)
-    step = _step(trace, shown, task) if shown is not None else None
-    tasks = tuple(info.task for info in trace.steps if info.number == shown)
+    tasks = tuple(sorted({info.task for info in trace.steps if info.number == shown}))
+    chosen = task if task in tasks else next(iter(tasks), "")
+    step = trace.step(shown, chosen) if shown is not None else None
     table = trace.graph(step)
     if table is None:
         return StepGraph({}, NOTHING_MEASURED, step, tasks, ())
     measures = measure_nodes(trace, step) if step else NOTHING_MEASURED
     return StepGraph(table.stages, measures, step, tasks, table.problems)
-
-
-def _step(trace: Trace, number: int, task: str) -> StepInfo:
-    try:
-        return trace.step(number, task)
-    except TraceError:
-        return trace.step(number)

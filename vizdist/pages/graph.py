@@ -86,7 +86,7 @@ def _names(trace: Trace, selection: Selection | None) -> list[str]:
 def _facts(
     trace: Trace, found: StepGraph, stage: str, selection: Selection | None, lang: Lang
 ) -> list[Component]:
-    graph = read_stage(stage, found.stages[stage])
+    graph = read_stage(stage, found.stages[stage], found.measures.master)
     names = [name for name in _names(trace, selection) if name]
     facts = facts_of(graph, found.stages, found.measures, names)
     if facts is None and selection is not None and selection["type"] == "step":

@@ -125,6 +125,14 @@ def tensor_title(edge_name: str) -> str:
     return node if head == "edge" and number.isdigit() and node else edge_name
 
 
+def tensor_of_key(key: str) -> str:
+    """What a rendezvous key carries; the key itself if it is none of ours."""
+    try:
+        return tensor_title(RendezvousKey.parse(key).edge_name)
+    except RendezvousKeyError:
+        return key
+
+
 def variable_bytes(rows: tuple[NodeRow, ...]) -> int:
     """Bytes of the variables whose value a node on another device takes."""
     nodes = {row.name: row for row in rows}

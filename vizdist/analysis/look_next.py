@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.faults import faults
 from vizdist.analysis.op_totals import op_totals
+from vizdist.analysis.recv_parts import recv_parts
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import staleness
-from vizdist.analysis.step_split import split_of_client
+from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
 from vizdist.i18n.units import duration, figures, size
-from vizdist.store.segments import Array
-from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 WORTH_SAYING = 0.05  #: part of a step below which a finding is noise
@@ -41,8 +41,9 @@ def look_next(trace: Trace) -> list[Finding]:
     times = step_times(trace)
     found = [*_faults(trace)]
     if times.typical is not None:
-        costs = [*_slow_step(trace, times), *_ops(trace, times), *_recvs(trace, times)]
-        costs += [*_dispatch(trace, times), *_stale(trace, times)]
+        split = split_of_client(trace, times.typical)
+        costs = [*_slow_step(trace, times), *_ops(trace, times), *_recvs(trace, split)]
+        costs += [*_dispatch(split), *_stale(trace, times)]
         enough = WORTH_SAYING * times.median
         found += sorted((f for f in costs if f.saved >= enough), key=lambda f: -f.saved)
     return found[:SAID]
@@ -92,48 +93,30 @@ def _ops(trace: Trace, times: StepTimes) -> Iterator[Finding]:
         yield Finding(key, hue, each, values, (total.slowest,), _step_of(trace, total.slowest))
 
 
-def _recvs(trace: Trace, times: StepTimes) -> Iterator[Finding]:
-    """The tensor that takes longest to come, and the one that is waited for longest."""
-    recvs = trace.all.take(trace.all.is_kind("rendezvous.recv") & (trace.all.step > 0))
-    if not len(recvs):
-        return
-    for key, hue, lengths in (
-        ("transfer", "recv", recvs.duration - recvs.wait),
-        ("wait", "wait", recvs.wait),
-    ):
-        total, most = _greatest(recvs, lengths)
-        each = total / len(times.steps)
-        num_bytes = int(recvs.bytes[most])
+def _recvs(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
+    """What moving tensors and waiting for them costs the client of a typical step."""
+    parts = recv_parts(trace, trace.all.take(trace.step_places(split.step)))
+    for key, hue, lengths in (("transfer", "recv", parts.transfer), ("wait", "wait", parts.wait)):
+        cost = split.parts[key]
+        if not cost or not len(lengths):
+            continue
+        most = int(np.argmax(lengths))
+        num_bytes = int(parts.recvs.bytes[most])
         values = {
-            "name": str(recvs.text("name")[most]),
-            "task": str(recvs.task[most]),
-            "time": str(duration(each)),
+            "name": tensor_of_key(str(parts.recvs.text("key")[most])),
+            "task": split.task,
+            "time": str(duration(cost)),
+            "longest": str(duration(int(lengths[most]))),
             "bytes": str(size(num_bytes)),
-            "share": f"{figures(100 * each / times.median)} %",
+            "share": f"{figures(100 * cost / split.total)} %",
         }
         small = key == "transfer" and num_bytes < LARGE_BYTES
-        yield Finding(
-            "small_transfer" if small else key,
-            hue,
-            each,
-            values,
-            (int(recvs.span[most]),),
-            int(recvs.step[most]),
-        )
+        proof = (int(parts.recvs.span[most]),)
+        name = "small_transfer" if small else key
+        yield Finding(name, hue, float(cost), values, proof, split.step.number)
 
 
-def _greatest(recvs: Spans, lengths: Array) -> tuple[int, int]:
-    """(ns of the costliest key in all, place of its longest recv)."""
-    totals = np.bincount(recvs.codes("key"), lengths)
-    code = int(np.argmax(totals))
-    own = np.flatnonzero(recvs.codes("key") == code)
-    return int(totals[code]), int(own[np.argmax(lengths[own])])
-
-
-def _dispatch(trace: Trace, times: StepTimes) -> Iterator[Finding]:
-    if times.typical is None:
-        return
-    split = split_of_client(trace, times.typical)
+def _dispatch(split: TaskSplit) -> Iterator[Finding]:
     other = split.parts["other"]
     if other > MUCH_OTHER * split.total:
         values = {
@@ -141,8 +124,8 @@ def _dispatch(trace: Trace, times: StepTimes) -> Iterator[Finding]:
             "time": str(duration(other)),
             "share": f"{figures(100 * other / split.total)} %",
         }
-        step = times.typical
-        yield Finding("other", "idle", float(other), values, (step.span,), step.number)
+        proof = (split.step.span,)
+        yield Finding("other", "idle", float(other), values, proof, split.step.number)
 
 
 def _stale(trace: Trace, times: StepTimes) -> Iterator[Finding]:

@@ -4,11 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.recv_parts import recv_parts
+from vizdist.analysis.step_split import paint
+from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 #: what is compared; a wait is an effect, so it is blamed only where nothing else explains enough
-MEASURES = ("run", "queueing", "transfer", "wait")
+MEASURES = ("register", "run", "queueing", "transfer", "wait")
+REGISTRATION = ("graph.prune", "graph.place", "graph.partition", "graph.register")
 EXPLAINS = 0.3  #: part of the delay that a cause must account for
 
 _Measured = dict[tuple[str, str, str], tuple[int, int]]  #: (measure, task, name) → (ns, span)
@@ -27,7 +32,7 @@ class Cause:
 
 def why_slow(trace: Trace, slow: StepInfo, usual: StepInfo) -> Cause | None:
     """The first of MEASURES that explains enough of the delay; None if no single thing does."""
-    before, now = _measured(trace, usual), _measured(trace, slow)
+    before, now = _measured(trace, usual), _measured(trace, slow) | _registered(trace, slow)
     delay = slow.duration - usual.duration
     for measure in MEASURES:
         causes = [
@@ -41,20 +46,34 @@ def why_slow(trace: Trace, slow: StepInfo, usual: StepInfo) -> Cause | None:
     return None
 
 
+def _registered(trace: Trace, step: StepInfo) -> _Measured:
+    """How long the step's own task was registering graphs in it; that is a request of its own."""
+    window = step.start, step.end
+    spans = trace.spans(window=window, tasks=[step.task])
+    calls = spans.is_kind("rpc.client") & spans.has_word("name", "RegisterGraph")
+    own = spans.take(spans.is_kind(*REGISTRATION) | calls)
+    if not len(own):
+        return {}
+    ns = paint([(own.start, own.end)], *window)[0]
+    return {("register", step.task, ""): (ns, int(own.span[np.argmax(own.duration)]))}
+
+
 def _measured(trace: Trace, step: StepInfo) -> _Measured:
     spans = trace.all.take(trace.step_places(step))
     ops = spans.take(spans.is_kind("op.run"))
-    recvs = spans.take(spans.is_kind("rendezvous.recv"))
+    parts = recv_parts(trace, spans)
     found: _Measured = {}
     _add(found, "run", ops, ops.duration)
     _add(found, "queueing", ops, np.where(ops.ready > 0, ops.start - ops.ready, 0))
-    _add(found, "transfer", recvs, recvs.duration - recvs.wait)
-    _add(found, "wait", recvs, recvs.wait)
+    _add(found, "transfer", parts.recvs, parts.transfer)
+    _add(found, "wait", parts.recvs, parts.wait)
     return found
 
 
-def _add(found: _Measured, measure: str, spans: Spans, lengths: np.ndarray) -> None:
-    rows = zip(spans.task, spans.text("name"), lengths.tolist(), spans.span.tolist(), strict=True)
+def _add(found: _Measured, measure: str, spans: Spans, lengths: Array) -> None:
+    is_recv = measure in ("transfer", "wait")
+    names = map(tensor_of_key, spans.text("key")) if is_recv else spans.text("name")
+    rows = zip(spans.task, names, lengths.tolist(), spans.span.tolist(), strict=True)
     for task, name, ns, span in rows:
         known, where = found.get((measure, task, name), (0, span))
         found[measure, task, name] = known + ns, where

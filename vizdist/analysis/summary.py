@@ -1,5 +1,6 @@
 """The run in sentences: templates with values, each with the page that shows it and its proof."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -124,19 +125,24 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
         "update": str(duration(update)),
         "task": split.task,
     }
-    yield Sentence("median", values, "timeline", (split.step.span,), split.step.number)
+    key = "median" if update else "median_without_update"
+    yield Sentence(key, values, "timeline", (split.step.span,), split.step.number)
 
 
 def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
     if not moved.total:
         return
-    most = moved.tensors[0]
+    names: Counter[str] = Counter()
+    for tensor in moved.tensors:
+        names[tensor.name] += tensor.bytes
+    [(name, most)] = names.most_common(1)
+    proof = next(tensor.span for tensor in moved.tensors if tensor.name == name)
     values: dict[str, object] = {
         "bytes": str(size(moved.per_step)),
-        "name": most.name,
-        "share": f"{figures(100 * most.bytes / moved.total)} %",
+        "name": name,
+        "share": f"{figures(100 * most / moved.total)} %",
     }
-    yield Sentence("bytes", values, "timeline", (most.span,))
+    yield Sentence("bytes", values, "timeline", (proof,))
     if moved.variable_bytes:
         key = "closed_form" if moved.matches_closed_form else "not_closed_form"
         said = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}

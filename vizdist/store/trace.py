@@ -1,7 +1,7 @@
 """One opened trace: rows, steps and spans as columns, and the questions every view asks."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -130,9 +130,7 @@ class Trace:
         """All steps by number, then by start."""
         roots = np.flatnonzero(self.all.is_kind(ROOT_KIND) & (self.all.step > 0))
         found = [self._step_of_root(int(root)) for root in roots]
-        known = np.array([step.number for step in found], np.int64)
-        rootless = np.setdiff1d(np.unique(self.all.step), np.append(known, 0))
-        found += [step for number in rootless for step in self._steps_without_root(int(number))]
+        found += self._steps_without_root({step.trace_lo for step in found})
         return tuple(sorted(found, key=lambda step: (step.number, step.start)))
 
     def _step_of_root(self, root: int) -> StepInfo:
@@ -147,20 +145,25 @@ class Trace:
             int(spans.span[root]),
         )
 
-    def _steps_without_root(self, number: int) -> Iterable[StepInfo]:
-        spans = self.spans(step=number)
-        for lo in np.unique(spans.trace_lo):
-            own = spans.take(spans.trace_lo == lo)
-            first = int(np.argmin(own.start))
-            yield StepInfo(
-                number,
-                int(own.trace_hi[first]),
-                int(lo),
-                int(own.start[first]),
-                int(own.end.max()),
-                self.rows[int(own.row[first])].task,
-                0,
-            )
+    def _steps_without_root(self, rooted: set[int]) -> Iterator[StepInfo]:
+        """Steps whose root never came to be written: their client was killed."""
+        spans = self.all
+        ids, order = self._by_trace
+        bounds = np.flatnonzero(np.diff(ids, prepend=0, append=0) != 0).tolist()
+        for low, high in pairwise(bounds):
+            own = order[low:high]
+            number = int(spans.step[own].max())
+            if number and int(ids[low]) not in rooted:
+                first = int(own[np.argmin(spans.start[own])])
+                yield StepInfo(
+                    number,
+                    int(spans.trace_hi[first]),
+                    int(ids[low]),
+                    int(spans.start[first]),
+                    int(spans.end[own].max()),
+                    self.rows[int(spans.row[first])].task,
+                    0,
+                )
 
     def step(self, number: int, task: str = "") -> StepInfo:
         """The step of this number (of this task); TraceError if there is none."""

@@ -49,16 +49,17 @@ def _circles(up: Array) -> list[list[int]]:
     far = np.append(np.where(up < 0, end, up), end)
     for _ in range(end.bit_length()):
         far = far[far]
-    stuck = set(np.flatnonzero(far[:end] != end).tolist())
+    stuck = np.flatnonzero(far[:end] != end).tolist()
     circles = []
-    while stuck:
+    seen: set[int] = set()
+    for start in stuck:
         path: dict[int, None] = {}
-        place = next(iter(stuck))
-        while place in stuck and place not in path:
+        place = start
+        while place not in seen:
+            seen.add(place)
             path[place] = None
             place = int(up[place])
         if place in path:
             climbed = list(path)
             circles.append(climbed[climbed.index(place) :])
-        stuck -= path.keys()
-    return sorted(circles)
+    return circles

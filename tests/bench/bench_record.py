@@ -1,7 +1,7 @@
 """What a record costs the traced process, and a span the collector. Prints JSON.
 
-Budgets: a record (begin and end, with both clock reads) ≤ 1 µs; the collector ≤ 10 µs CPU a span. Blocks of
-the ways to record take turns, so that a noisy minute hits all alike.
+Budgets: a record (begin and end, with both clock reads) ≤ 1 µs; the collector ≤ 10 µs CPU a span.
+Blocks of the ways to record take turns, so that a noisy minute hits all alike.
 """
 
 import json
@@ -84,19 +84,24 @@ class Ways:
 
 
 def cost_of_recording(folder: Path) -> dict[str, object]:
-    """ns a span, by way of recording; between two rounds the collector catches up."""
+    """ns a span, by way of recording; between two rounds the collector catches up.
+
+    `cpu` is what the budget is about: on a shared machine the wall clock counts others too.
+    """
     with _Collecting(folder) as collecting:
         loops = Ways(collecting.recorder).loops()
-        times: dict[str, list[float]] = {name: [] for name in loops}
+        cpu: dict[str, list[float]] = {name: [] for name in loops}
+        wall: dict[str, list[float]] = {name: [] for name in loops}
         for number in range(ROUNDS):
             names = list(loops) if number % 2 == 0 else list(reversed(loops))
             for name in names:
                 count = BLOCK // 10 if name == "rare_span" else BLOCK
-                started = time.perf_counter_ns()
+                started = time.perf_counter_ns(), time.thread_time_ns()
                 loops[name](BLOCK)
-                times[name].append((time.perf_counter_ns() - started) / count)
+                cpu[name].append((time.thread_time_ns() - started[1]) / count)
+                wall[name].append((time.perf_counter_ns() - started[0]) / count)
             threading.Event().wait(2 * TURN_S)
-    return {name: spread(values) for name, values in times.items()}
+    return {name: {"cpu": spread(cpu[name]), "wall": spread(wall[name])} for name in loops}
 
 
 def cost_of_collecting(folder: Path) -> dict[str, object]:

@@ -1,8 +1,8 @@
 """Kills a recording process at random moments and counts what its trace lost: it must be nothing.
 
-A child records on several threads as fast as it can and notes in shared memory, after each span, that it
-ended. It is killed with SIGKILL; then every noted span must stand in its span file once, whole, and the
-spans that were open must be there too, marked unfinished.
+A child records on several threads as fast as it can and notes in shared memory, after each span,
+that it ended. It is killed with SIGKILL; then every noted span must stand in its span file once,
+whole, and the spans that were open must be there too, marked unfinished.
 
     python tests/campaign/kill_recorder.py --kills 50 --seed 1
 """

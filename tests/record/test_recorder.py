@@ -303,3 +303,17 @@ def test_the_checks_find_what_is_wrong() -> None:
         "rpc.client 'rpc.client': is unfinished",
     ):
         assert fault in wrong
+
+
+def test_closing_twice_or_recording_after_does_no_harm() -> None:
+    with recorded() as recording:
+        recorder = recording.recorder
+        writer, op = recorder.writer(), recorder.site("op.run")
+        for number in range(1000):  # more than a ring file holds
+            writer.record(op, STEP, number, number + 1)
+        recorder.close()
+        recorder.close()
+        writer.record(op, STEP, 1, 2, key=recorder.key("nobody was told"))
+        writer.record(recorder.site("op.run", name="nobody was told"), STEP, 1, 2)
+        assert len(recording.spans()) == 1001
+        assert recording.num_recorded == 1002

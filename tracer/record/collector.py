@@ -3,8 +3,9 @@
     collector = start_collector(trace, scratch, run_id)      # in the launcher
     counts = collector.stop(timeout=5)
 
-It ends when told, by a line on its standard input or SIGTERM. If its parent dies (end of input), it waits
-a little for the tasks to die too, writes what they left and says that the run was interrupted.
+It ends when told, by a line on its standard input or SIGTERM. If its parent dies (end of input), it
+waits a little for the tasks to die too, writes what they left and says that the run was
+interrupted.
 """
 
 import argparse
@@ -66,8 +67,8 @@ class CollectorProcess:
     def stop(self, timeout: float) -> Counts:
         """Lets it write the rest and end. Call it when the tasks have ended.
 
-        It is killed after `timeout` seconds without a sign of progress; the counts are then those it
-        noted last, with the error.
+        It is killed after `timeout` seconds without a sign of progress; the counts are then those
+        it noted last, with the error.
         """
         if self._counts is None:
             told = self._ask_for_end(timeout)

@@ -1,8 +1,9 @@
 """The store's columns, written while the run goes on, so that opening a trace needs no import.
 
-Every flush writes one small segment, sorted by (row, start). Eight segments of one size class are merged
-into one of the next, so that a long run has few; at the end the rest is merged too, up to SEGMENT_ROWS
-spans a segment. Rows and words keep their numbers for the whole run, so merging only sorts.
+Every flush writes one small segment, sorted by (row, start). Eight segments of one size class are
+merged into one of the next, so that a long run has few; at the end the rest is merged too, up to
+SEGMENT_ROWS spans a segment. Rows and words keep their numbers for the whole run, so merging only
+sorts.
 """
 
 import json
@@ -65,7 +66,7 @@ class Rows:
 
 
 class Places(NamedTuple):
-    """Where spans were written: file relative to the trace folder, offset of the member, line in it."""
+    """Where spans were written: file within the trace folder, offset of the member, line."""
 
     file: str
     member: Column

@@ -1,7 +1,7 @@
 """Reads what recorders wrote into a scratch folder, while they write or after they died.
 
-Order matters: life signs first, then records, then attributes, then sites. Whatever a record seen in one
-turn refers to was written before it, so it is found in the same turn.
+Order matters: life signs first, then records, then attributes, then sites. Whatever a record seen
+in one turn refers to was written before it, so it is found in the same turn.
 """
 
 import json
@@ -220,13 +220,11 @@ class HomeReader:
 
     @property
     def num_recorded(self) -> int:
-        """Spans begun: as the recorder said when it closed, else as counted in its rings."""
-        if self._told_recorded is not None:
-            return self._told_recorded
-        return sum(file.num_begun for file in self._hot.values())
+        """Spans begun: as the recorder said when it closed, or more if its rings hold more."""
+        return max(self._told_recorded or 0, sum(f.num_begun for f in self._hot.values()))
 
     def take(self, now: int = 0, *, at_end: bool = False) -> Batch:
-        """The spans that ended since the last take; once the process is over, also what it left open.
+        """The spans that ended since the last take; once all is over, also what was left open.
 
         `now` is a time at which a process still alive was seen; `at_end` treats it as over.
         """
@@ -244,6 +242,9 @@ class HomeReader:
             ended = np.concatenate([ended, self._unfinished()])
         self._annotate()
         self._sites.refresh()
+        # what was interned after the close is told to nobody
+        ended = ended[ended["site"] < len(self.sites)]
+        ended["key"][ended["key"] >= len(self.keys)] = 0
         return Batch(self, ended, self._annotations_of(ended))
 
     @property

@@ -37,7 +37,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def make_scratch() -> Path:
-    """A new scratch folder, in memory where there is room: on disk a page costs ten times as much."""
+    """A new scratch folder, in memory where there is room: pages on disk cost far more."""
     root = Path("/dev/shm")
     try:
         has_room = os.access(root, os.W_OK) and shutil.disk_usage(root).free > SCRATCH_BYTES

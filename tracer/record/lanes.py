@@ -1,8 +1,8 @@
 """Rows of the timeline: no two spans that overlap get the same one.
 
-A lane is a named group of rows of a task (`executor CPU:0`, `recv`). Spans nested on a thread form a
-*chain*: one row a nesting depth. Two threads at once in one lane get two chains. Spans that may end on
-any thread take the lowest *slot* that is free in the lane instead; all slots are one chain.
+A lane is a named group of rows of a task (`executor CPU:0`, `recv`). Spans nested on a thread form
+a *chain*: one row a nesting depth. Two threads at once in one lane get two chains. Spans that may
+end on any thread take the lowest *slot* that is free in the lane instead; all slots are one chain.
 A row is packed into 32 bits: chain << 16 | depth or slot.
 """
 

@@ -61,7 +61,7 @@ class OpenSpan:
         extra: int = 0,
         ready: int = 0,
     ) -> None:
-        """Ends the span, `end` or now. Only the first close counts: completion and abort may race."""
+        """Ends the span, `end` or now. Only the first close counts: an abort may race."""
         try:
             buffer, _, at, number, _ = self._place.pop()
         except IndexError:

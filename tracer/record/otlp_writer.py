@@ -1,8 +1,9 @@
 """The span file: OTLP/JSON lines in gzip members, written from templates.
 
-Spans that look alike (same site, row, fields and flags) share one template, so that a span costs one
-formatting and its share of the compression. A line is one OTLP `TracesData`; ids are hex and 64-bit
-integers are text, as OTLP/JSON has them. A member is one append, so a reader meets whole members.
+Spans that look alike (same site, row, fields and flags) share one template, so that a span costs
+one formatting and its share of the compression. A line is one OTLP `TracesData`; ids are hex and
+64-bit integers are text, as OTLP/JSON has them. A member is one append, so a reader meets whole
+members.
 """
 
 import math
@@ -221,7 +222,7 @@ class SpanFile:
         self._size = 0
 
     def append(self, text: bytes) -> int:
-        """Writes one gzip member; returns its offset. On OSError (disk full) the file is as before."""
+        """Writes one gzip member; returns its offset. On OSError the file is as it was."""
         packer = zlib.compressobj(1, zlib.DEFLATED, 31)
         member = packer.compress(text) + packer.flush()
         offset = self._size

@@ -87,6 +87,7 @@ class Recorder:
     def _settle(self) -> None:
         """Starts with no writers in the folder at hand."""
         self._lock = threading.Lock()
+        self._is_closed = False
         self._seats = threading.local()
         self._writers: list[Writer] = []
         self._idle: list[Writer] = []
@@ -143,7 +144,7 @@ class Recorder:
         self.writer().annotate(json.dumps(entry).encode())
 
     def step_boundary(self) -> None:
-        """Between two steps: waits for the collector where a ring is over-full, and records that."""
+        """Between two steps: waits for the collector where a ring is over-full; records that."""
         if not self._is_over_full(FULL_FILES):
             return
         start, limit = self.now(), time.monotonic() + WAIT_LIMIT_S
@@ -159,11 +160,12 @@ class Recorder:
         return any(writer.ring.num_waiting(enough) > enough for writer in self._writers)
 
     def close(self) -> None:
-        """Says how many spans were recorded. Nothing may be recorded after."""
+        """Says how many spans were recorded; what is recorded after is lost."""
         with self._lock:
-            recorded = sum(writer.num_recorded() for writer in self._writers)
-        self._home.close(recorded)
-        self._sites.close()
+            if not self._is_closed:
+                self._is_closed = True
+                self._home.close(sum(writer.ring.num_begun() for writer in self._writers))
+                self._sites.close()
 
     def after_fork(self) -> None:
         """In a forked child: the rings belong to the parent, so go on in a folder of our own."""

@@ -1,11 +1,13 @@
 """A thread's ring of fixed-size records, in memory-mapped files that outlive the process.
 
 A record has two halves: the first is written when a span begins, the second when it ends. Each half
-closes with the record's number, written last, so a half is seen only when it is whole; a process may be
-killed at any instruction. A record whose second half is missing is the open table: what was going on.
+closes with the record's number, written last, so a half is seen only when it is whole; a process
+may be killed at any instruction. A record whose second half is missing is the open table: what was
+going on.
 
-Files are used in turn. The collector notes in a file's header when it has taken all of it; the thread
-then uses the file again, else goes on in a new one. Nothing is dropped and nobody waits here.
+Files are used in turn. The collector notes in a file's header when it has taken all of it; the
+thread then uses the file again, else goes on in a new one. Nothing is dropped and nobody waits
+here.
 
 x86 shows one core's stores to the others in order; elsewhere the interpreter's own work between two
 fields stands in for a barrier.
@@ -32,6 +34,7 @@ MAGIC = b"vzring01"
 NUMBER = struct.Struct("<Q")
 FIRST_OFFSET = 8  #: of the number before the file's first record; written by the thread
 DRAINED_OFFSET = 16  #: of the file's last record number, once the collector took all; written by it
+_BEGUN_WORD = BEGUN.size // 8 - 1  #: where a record's first half has its number
 CAPACITY = 8191  #: records a file holds; with its header a whole MiB
 
 #: buffer, offsets of the record's halves, number of the record, span id
@@ -60,6 +63,11 @@ class _File:
     def is_drained(self) -> bool:
         drained: int = NUMBER.unpack_from(self.buffer, DRAINED_OFFSET)[0]
         return drained == self.first + self.capacity
+
+    def num_begun(self) -> int:
+        with memoryview(self.buffer) as view, view.cast("Q") as words:
+            numbers = words[_BEGUN_WORD :: RECORD_BYTES // words.itemsize].tolist()
+        return sum(number == self.first + at for at, number in enumerate(numbers) if at)
 
     def places(self, first_span: int) -> Iterator[Place]:
         stop = RECORD_BYTES * (self.capacity + 1)
@@ -95,6 +103,11 @@ class Ring:
         file = _File(path, self._capacity)
         self._files.append(file)
         return file
+
+    def num_begun(self) -> int:
+        """Records begun so far, as they stand in the files."""
+        current = max(self._files, key=lambda file: file.first, default=None)
+        return current.first + current.num_begun() if current else 0
 
     @property
     def num_files(self) -> int:

@@ -1,8 +1,8 @@
 """Interning: what stays the same over many spans is told once and then is a number.
 
 A *site* is the static part of a span (kind, name, lane, attributes), a *key* any text that recurs.
-The numbers are told in an append-only file, one JSON object a line, each in one write and before any
-record uses it; the file can be read at every byte (a torn last line is not yet there).
+The numbers are told in an append-only file, one JSON object a line, each in one write and before
+any record uses it; the file can be read at every byte (a torn last line is not yet there).
 """
 
 import difflib
@@ -17,6 +17,8 @@ from tracer.model.schema import SPAN_KINDS
 from tracer.record.attributes import Value, clean_all, clean_text
 from tracer.record.lanes import Lane
 
+_CLOSED = -1
+
 
 class Sites:
     """The writing side. Site and key numbers start at 1; 0 is none."""
@@ -28,7 +30,7 @@ class Sites:
         self._lanes: dict[str, Lane] = {}
         self._told: list[bytes] = []
         self.lane_of: list[Lane] = [Lane("")]  #: by site number
-        self._file = -1
+        self._file = _CLOSED
         self.open(path)
 
     def open(self, path: Path) -> None:
@@ -37,7 +39,10 @@ class Sites:
         os.write(self._file, b"".join(self._told))
 
     def close(self) -> None:
-        os.close(self._file)
+        """What is interned after is told to nobody."""
+        with self._lock:
+            os.close(self._file)
+            self._file = _CLOSED
 
     def site(self, kind: str, name: str, lane: str, attributes: Mapping[str, object]) -> int:
         """Raises ValueError, with the nearest kinds, for a kind the schema does not have."""
@@ -85,4 +90,5 @@ class Sites:
     def _tell(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry).encode() + b"\n"
         self._told.append(line)
-        os.write(self._file, line)
+        if self._file != _CLOSED:
+            os.write(self._file, line)

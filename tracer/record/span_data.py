@@ -1,4 +1,4 @@
-"""A span as an object, decoded from the rings; for tests and checks, not for the way to the file."""
+"""A span as an object, decoded from the rings: for tests and checks, not for the trace file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,5 +65,6 @@ def decode(batch: Batch) -> Iterator[SpanData]:
 
 
 _SAME = (
-    "trace_hi", "trace_lo", "span", "parent", "link", "step", "start", "end", "ready", "key", "extra",
+    "trace_hi", "trace_lo", "span", "parent", "link",
+    "step", "start", "end", "ready", "key", "extra",
 )  # fmt: skip

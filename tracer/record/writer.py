@@ -1,7 +1,7 @@
 """What a thread records with: functions over its ring and its stack of open spans.
 
-They are closures, not methods, because a record must cost less than a microsecond: a closure's cells are
-read twice as fast as attributes of self.
+They are closures, not methods, because a record must cost less than a microsecond: a closure's
+cells are read twice as fast as attributes of self.
 """
 
 from collections.abc import Callable, Sequence
@@ -172,7 +172,3 @@ class Writer:
         """The thread is gone; what it left open stays so, and the next thread starts afresh."""
         self._stack.clear()
         self._chains.abandon()
-
-    def num_recorded(self) -> int:
-        """Spans begun so far. The writer must not be used after."""
-        return self._take()[3] - 1

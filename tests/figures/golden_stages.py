@@ -37,7 +37,7 @@ def golden_row(node: dict[str, Any], partition: str, control: set[str]) -> NodeR
     if node["op"] in ("_Send", "_Recv", "_HostSend", "_HostRecv"):
         attrs["edge_kind"] = "control" if attrs["tensor_name"] in control else "data"
     shape = attrs.get("const_shape", attrs.get("shape"))
-    dtype = attrs.get("dtype", attrs.get("T", attrs.get("tensor_type", "")))
+    dtype = str(attrs.get("dtype", attrs.get("T", attrs.get("tensor_type", ""))))
     specs = () if shape is None else ((dtype, tuple(shape)),)
     size = ITEM_BYTES.get(dtype, 0)
     for dim in shape or ():

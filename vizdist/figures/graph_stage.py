@@ -7,12 +7,13 @@ is: an input that names no node is left out, a Send without its Recv keeps an op
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from tracer.model.cluster import LOCALHOST, DeviceName
 from tracer.model.graph import Input
 from tracer.model.graph_table import NodeRow
-from vizdist.figures.graph_nodes import is_end, is_send, look_of, short_name
+from vizdist.figures.graph_nodes import Look, is_end, is_send, look_of, short_name
 
 CUT_STAGES = ("worker", "device")
 _GRADIENT_INPUT = {"ApplyMomentum": 3}  # of an Apply… op; of all others it is the last
@@ -50,6 +51,7 @@ class StageGraph:
 
     stage: str
     nodes: dict[str, NodeRow] = field(default_factory=dict)
+    looks: dict[str, Look] = field(default_factory=dict)
     tiles: list[str] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     pairs: list[PairEdge] = field(default_factory=list)
@@ -72,6 +74,7 @@ def read_stage(stage: str, rows: Sequence[NodeRow], local_task: str = "") -> Sta
     for name, row in graph.nodes.items():
         band = row.device or row.partition
         graph.band_of[name] = band
+        graph.looks[name] = look_of(row)
         graph.bands[band] = box_of(band, local_task)
     graph.bands = dict(sorted(graph.bands.items(), key=lambda item: _natural(item[0])))
     edges = list(_edges(graph.nodes))
@@ -84,6 +87,7 @@ def read_stage(stage: str, rows: Sequence[NodeRow], local_task: str = "") -> Sta
     return graph
 
 
+@lru_cache(maxsize=4096)
 def box_of(band: str, local_task: str = "") -> str:
     """The task of a device (`worker:0`); a name that is no device is its own box."""
     try:
@@ -93,6 +97,7 @@ def box_of(band: str, local_task: str = "") -> str:
     return local_task if local_task and task.job == LOCALHOST else str(task)
 
 
+@lru_cache(maxsize=4096)
 def device_of(band: str) -> str:
     """What a band is called inside its box: `CPU:0`."""
     try:

@@ -12,7 +12,6 @@ from vizdist.figures.graph_folding import FOLDABLE, MOST_DEPTH, FoldNode, Group,
 from vizdist.figures.graph_layout import lay_out
 from vizdist.figures.graph_nodes import (
     PHASES,
-    look_of,
     phases_of,
     scope_of,
     shared_scope,
@@ -33,7 +32,7 @@ def stage_counts(stages: Mapping[str, Sequence[NodeRow]]) -> list[Json]:
 
 
 def _counts(graph: StageGraph) -> Json:
-    looks = [look_of(row).kind for row in graph.nodes.values()]
+    looks = [graph.looks[name].kind for name in graph.nodes]
     return {
         "stage": graph.stage,
         "nodes": len(graph.nodes),
@@ -58,7 +57,9 @@ def graph_payload(
     phases = _phases(graph, stages)
     groups, depth = _fold(graph, phases, opened)
     tile_of = {name: group.id for group in groups for name in group.members}
-    tiles = [_tile(graph, group, phases) for group in groups]
+    labels = {group.id: _label(graph, group) for group in groups}
+    widths = {group.id: _label_width(graph, group, labels[group.id]) for group in groups}
+    tiles = [_tile(graph, group, phases, widths[group.id]) for group in groups]
     late = _late_tiles(graph, groups, tile_of)
     tiles = [tile if tile.id not in late else _as_late(tile) for tile in tiles]
     pairs = [_pair(pair, tile_of, phases) for pair in graph.pairs]
@@ -75,7 +76,7 @@ def graph_payload(
             {"id": b.id, "box": b.box, "name": device_of(b.id), **_area(b)} for b in layout.bands
         ],
         "phases": _brackets(layout, groups, phases, late),
-        "tiles": [_tile_json(graph, layout, group) for group in groups],
+        "tiles": [_tile_json(graph, layout, g, labels[g.id], widths[g.id]) for g in groups],
         "nodes": _nodes(graph, tile_of, phases, frames, measures),
         "frames": frames.rows,
         "links": [
@@ -115,7 +116,7 @@ def _fold(
             name,
             graph.band_of[name],
             phases[name],
-            look_of(graph.nodes[name]).kind,
+            graph.looks[name].kind,
             place[name],
         )
         for name in place
@@ -127,21 +128,20 @@ def _fold(
     return [found[name] for name in dataflow_order(list(found), known)], depth
 
 
-def _tile(graph: StageGraph, group: Group, phases: Mapping[str, str]) -> Tile:
+def _tile(graph: StageGraph, group: Group, phases: Mapping[str, str], label_width: float) -> Tile:
     first = group.members[0]
     band = graph.band_of[first]
     return Tile(
         group.id,
         graph.bands[band],
         band,
-        label_width=_label_width(graph, group),
+        label_width=label_width,
         is_backward=phases[first] == "backward",
     )
 
 
-def _label_width(graph: StageGraph, group: Group) -> float:
-    text = _label(graph, group)
-    if look_of(graph.nodes[group.members[0]]).kind in ("feed", "fetch"):
+def _label_width(graph: StageGraph, group: Group, text: str) -> float:
+    if graph.looks[group.members[0]].kind in ("feed", "fetch"):
         text = f"fetch {text}"  # the canvas says which it is
     return min(LABEL_LIMIT, max(TILE, text_width(text)))
 
@@ -162,7 +162,7 @@ def _late_tiles(graph: StageGraph, groups: Sequence[Group], tile_of: Mapping[str
         if src in tile_of and dst in tile_of and tile_of[src] != tile_of[dst]:
             inputs[tile_of[dst]].append(tile_of[src])
     for group in groups:
-        kinds = {look_of(graph.nodes[name]).kind for name in group.members}
+        kinds = {graph.looks[name].kind for name in group.members}
         made = kinds == {"const"} or (inputs[group.id] and kinds <= {"const", "compute"})
         if kinds <= set(LATE_KINDS):
             late.add(group.id)
@@ -259,18 +259,20 @@ def _brackets(
     ]
 
 
-def _tile_json(graph: StageGraph, layout: Layout, group: Group) -> Json:
+def _tile_json(
+    graph: StageGraph, layout: Layout, group: Group, label: str, label_width: float
+) -> Json:
     placed = layout.tiles[group.id]
-    looks = [look_of(graph.nodes[name]) for name in group.members]
+    looks = [graph.looks[name] for name in group.members]
     look = next((look for look in looks if look.kind == "compute"), looks[0])
     return {
         "id": group.id,
         "band": graph.band_of[group.members[0]],
         "x": round(placed.x, 1),
         "y": round(placed.y, 1),
-        "label": _label(graph, group),
+        "label": label,
         "kind": look.kind,
-        "room": round(_label_width(graph, group) + 6, 1),
+        "room": round(label_width + 6, 1),
         "glyph": str(len(group.members)) if group.is_folded else look.glyph,
         "count": len(group.members),
     }
@@ -288,7 +290,7 @@ class _Frames:
 
     def of(self, name: str) -> int:
         band, phase = self._graph.band_of[name], self._phases.get(name, "")
-        kind = look_of(self._graph.nodes[name]).kind
+        kind = self._graph.looks[name].kind
         scope = scope_of(name, self._depth) if kind in FOLDABLE else ""
         key = group_id(scope or kind, band, phase)
         if key not in self._index:
@@ -309,12 +311,11 @@ def _nodes(
     """Nodes in tiles, in dataflow order within a tile; ends of pairs are in the wires."""
     answer = []
     for name in graph.tiles:
-        row, look = graph.nodes[name], look_of(graph.nodes[name])
+        row, look = graph.nodes[name], graph.looks[name]
         found = measures.nodes.get(row.name, Measured())
         answer.append(
             {
                 "id": name,
-                "short": short_name(row),
                 "op": row.op,
                 "kind": look.kind,
                 "tile": tile_of[name],

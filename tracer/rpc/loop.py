@@ -46,10 +46,6 @@ class RpcLoop:
         """On the loop only."""
         self.asyncio.call_later(delay_s, work)
 
-    def start(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Any thread; nobody waits for the outcome."""
-        self.soon(lambda: _keep(self.asyncio.create_task(coroutine)))
-
     def call(self, coroutine: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
         """Runs it and waits; for threads other than the loop's own.
 
@@ -63,15 +59,6 @@ class RpcLoop:
             return future.result(timeout_s)
         finally:
             future.cancel()
-
-
-_tasks: set[asyncio.Task[Any]] = set()
-
-
-def _keep(task: "asyncio.Task[Any]") -> None:
-    """The loop itself holds tasks weakly."""
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
 
 
 @cache

@@ -14,7 +14,6 @@ import grpc
 from tracer.model.graph import Graph
 from tracer.model.graph_json import graph_to_json
 from tracer.model.step import SpanContext
-from tracer.model.trace_folder import Flag
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.rpc.channels import (
     CALL_S,
@@ -50,7 +49,7 @@ from tracer.rpc.messages import (
     encode,
     encode_run_step,
 )
-from tracer.rpc.spans import MASTER_SERVICE, METHODS, call_site
+from tracer.rpc.spans import MASTER_SERVICE, METHODS, RpcSpan, call_site
 from tracer.rpc.transport import hello_message, read_hello
 from tracer.rpc.watch import Watch
 from tracer.runtime.interfaces import (
@@ -79,7 +78,7 @@ class RemoteMaster(MasterInterface):
         step_timeout_s: float = STEP_S,
     ) -> None:
         self.address = address
-        self._peer = "master"  # until it says its name
+        self._peer = "the master"  # until it says its name
         self._client = client
         self._metadata = secret_metadata(secret)
         self._recorder = recorder
@@ -88,11 +87,12 @@ class RemoteMaster(MasterInterface):
         self._channel = grpc.insecure_channel(address, channel_options(allow_proxy=allow_proxy))
         self._lock = threading.Lock()
         self._stream: _ClientStream | None = None
-        self._step_site = call_site(recorder, "rpc.client", METHODS[RUN_STEP], self._peer, address)
 
     def create_session(self, graph: Graph, context: SpanContext) -> str:
-        answer = self._unary("CreateSession", CreateSessionRequest(graph_to_json(graph)), context)
-        return decode(CreateSessionResponse, answer).session_handle
+        request = CreateSessionRequest(graph_to_json(graph))
+        return decode(
+            CreateSessionResponse, self._unary("CreateSession", request, context)
+        ).session_handle
 
     def close_session(self, session: str) -> None:
         self._unary("CloseSession", CloseSessionRequest(session), self._context)
@@ -102,70 +102,67 @@ class RemoteMaster(MasterInterface):
         return decode(ListDevicesResponse, answer).devices
 
     def _unary(self, name: str, request: Message, context: SpanContext) -> bytes:
+        with self._lock:
+            self._dialed()
         method = f"{MASTER_SERVICE}/{name}"
-        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
-        span = self._recorder.open(site, context)
-        flags = Flag.ERROR
-        answer = b""
-        try:
+        with self._span(method, context) as call:
             stub: Any = self._channel.unary_unary(f"/{method}")
-            metadata = self._metadata + trace_metadata(span.context)
-            answer = bytes(stub(encode(request), timeout=CALL_S, metadata=metadata))
-            flags = 0
-        except grpc.RpcError as error:
-            raise step_error(error, self._peer, self.address) from None
-        finally:
-            span.close(num_bytes=len(answer), flags=flags)
-        return answer
+            metadata = self._metadata + trace_metadata(call.context)
+            try:
+                call.answer = bytes(stub(encode(request), timeout=CALL_S, metadata=metadata))
+            except grpc.RpcError as error:
+                raise step_error(error, self._peer, self.address) from None
+        return bytes(call.answer)
 
     def run_step(self, request: RunStepRequest) -> RunStepResult:
         """One step at a time; a second thread waits its turn. Raises StepError."""
-        context = request.context
-        span = self._recorder.open(self._step_site, context) if context.sampled else None
-        flags, payload = Flag.ERROR, memoryview(b"")
-        try:
-            parts = encode_run_step(request, span.context if span else context)
-            with self._lock:
-                payload = self._exchange(parts)
-            flags = 0
-        finally:
-            if span is not None:
-                span.close(num_bytes=len(payload), flags=flags)
+        with self._lock:
+            stream = self._dialed()
+            if not request.context.sampled:
+                payload = self._exchange(stream, encode_run_step(request, request.context))
+            else:
+                with self._span(METHODS[RUN_STEP], request.context) as call:
+                    parts = encode_run_step(request, call.context)
+                    payload = call.answer = self._exchange(stream, parts)
         return decode_run_step_result(payload)
 
-    def _exchange(self, parts: Parts) -> memoryview:
-        stream = self._stream
-        if stream is None:
-            stream = self._stream = self._open()
+    def _span(self, method: str, context: SpanContext) -> RpcSpan:
+        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
+        return RpcSpan(self._recorder.open(site, context))
+
+    def _dialed(self) -> "_ClientStream":
+        """The stream, opened on first use and after a failure."""
+        if self._stream is None:
+            try:
+                self._stream = _ClientStream(self._channel, self._metadata, self._client)
+            except grpc.RpcError as error:
+                raise step_error(error, self._peer, self.address) from None
+            self._peer = self._stream.peer
+        return self._stream
+
+    def _exchange(self, stream: "_ClientStream", parts: Parts) -> memoryview:
         try:
             kind, payload = stream.exchange(parts, self._step_timeout_s)
         except grpc.RpcError as error:
-            timed_out = stream.timed_out
-            self._stream = None
-            if timed_out:
+            self._hang_up()
+            if stream.timed_out:
                 text = f"no answer to RunStep in {self._step_timeout_s:.0f} s"
                 raise lost(self._peer, self.address, "DEADLINE_EXCEEDED", text) from None
             raise step_error(error, self._peer, self.address) from None
         except BaseException:  # also Ctrl-C: the answer may still come, to nobody
-            stream.close()
-            self._stream = None
+            self._hang_up()
             raise
         if kind != OK:
             raise decode_error(payload)
         return payload
 
-    def _open(self) -> "_ClientStream":
-        try:
-            stream = _ClientStream(self._channel, self._metadata, self._client)
-        except grpc.RpcError as error:
-            raise step_error(error, self._peer, self.address) from None
-        self._peer = stream.peer
-        return stream
+    def _hang_up(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
 
     def close(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        self._hang_up()
         self._channel.close()
 
 
@@ -178,8 +175,12 @@ class _ClientStream:
         self._number = 0
         self._watch = Watch(self._call.cancel)
         self._outbox.put(iter((hello_message(Hello(client, "", "both", 0)),)))
-        with self._watch.limit(CALL_S):
-            self.peer = read_hello(self._next()).task
+        try:
+            with self._watch.limit(CALL_S):
+                self.peer = read_hello(self._next()).task
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def timed_out(self) -> bool:

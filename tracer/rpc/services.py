@@ -16,7 +16,6 @@ import msgspec
 from tracer.model.cluster import ClusterSpec
 from tracer.model.graph_json import graph_from_json
 from tracer.model.step import SpanContext
-from tracer.model.trace_folder import Flag
 from tracer.rpc.channels import REFUSED, STATUS, context_of, error_metadata, has_secret
 from tracer.rpc.messages import (
     CloseSessionRequest,
@@ -35,7 +34,7 @@ from tracer.rpc.messages import (
     decode,
     encode,
 )
-from tracer.rpc.spans import MASTER_SERVICE, WORKER_SERVICE, call_site
+from tracer.rpc.spans import MASTER_SERVICE, WORKER_SERVICE, RpcSpan, call_site
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import MasterInterface, StepError, WorkerInterface
 
@@ -147,14 +146,10 @@ class UnaryServices:
         site = call_site(transport.recorder, "rpc.server", name, "")
 
         def run(request: bytes, parent: SpanContext) -> bytes:
-            span = transport.recorder.open(site, parent)
-            flags = Flag.ERROR
-            try:
-                answer = method.run(target, decode(method.request, request), span.context)
-                flags = 0
-            finally:
-                span.close(flags=flags)
-            return encode(answer or Empty())
+            with RpcSpan(transport.recorder.open(site, parent)) as call:
+                done = method.run(target, decode(method.request, request), call.context)
+                call.answer = encode(done or Empty())
+            return bytes(call.answer)
 
         async def handle(request: bytes, context: Any) -> bytes:
             metadata = context.invocation_metadata()

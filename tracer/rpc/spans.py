@@ -5,9 +5,12 @@ that, never by names or times. Names follow OTel's conventions for RPC.
 """
 
 from collections.abc import Mapping
+from typing import Self
 
+from tracer.model.trace_folder import Flag
+from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
-from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT
+from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT, Buffer
 
 MASTER_SERVICE = "tensorflow.MasterService"
 WORKER_SERVICE = "tensorflow.WorkerService"
@@ -38,3 +41,18 @@ def frame_sites(recorder: Recorder, kind: str, peer: str, address: str = "") -> 
     return {
         frame: call_site(recorder, kind, method, peer, address) for frame, method in METHODS.items()
     }
+
+
+class RpcSpan:
+    """The span of a call that lasts as long as a `with` block; an error in it is the span's."""
+
+    def __init__(self, span: OpenSpan) -> None:
+        self._span = span
+        self.context = span.context
+        self.answer: Buffer = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._span.close(num_bytes=len(self.answer), flags=Flag.ERROR if error else 0)

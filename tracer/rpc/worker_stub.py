@@ -9,7 +9,7 @@ from tracer.model.graph_json import graph_to_json
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
-from tracer.rpc.channels import CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
+from tracer.rpc.channels import CALL_S, CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
 from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, START_ABORT
 from tracer.rpc.messages import (
     CreateWorkerSessionRequest,
@@ -28,7 +28,7 @@ from tracer.rpc.messages import (
     encode_run_graph,
     encode_step_notice,
 )
-from tracer.rpc.spans import WORKER_SERVICE, call_site, frame_sites
+from tracer.rpc.spans import WORKER_SERVICE, RpcSpan, call_site, frame_sites
 from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
@@ -83,20 +83,15 @@ class RemoteWorker(WorkerInterface):
         name: str,
         request: Message,
         context: SpanContext | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = CALL_S,
     ) -> bytes:
         method = f"{WORKER_SERVICE}/{name}"
         site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
-        span = self._recorder.open(site, context or self._transport.context)
-        flags, answer = Flag.ERROR, b""
-        try:
-            answer = self._transport.unary(
-                self._peer, self.address, method, encode(request), span.context, timeout_s
+        with RpcSpan(self._recorder.open(site, context or self._transport.context)) as call:
+            call.answer = self._transport.unary(
+                self._peer, self.address, method, encode(request), call.context, timeout_s
             )
-            flags = 0
-        finally:
-            span.close(num_bytes=len(answer), flags=flags)
-        return answer
+        return bytes(call.answer)
 
     def _hear_out(self) -> None:
         """Waits until the worker has heard what was said on the stream; a lost one never will."""

@@ -1,0 +1,115 @@
+"""The RPC pair in the trace, over real gRPC."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from tests.fakes import Recording, SpanData, check, recorded
+from tests.rpc.tasks import Arrivals, Task, eventually, start_task
+from tracer.model.graph import Graph
+from tracer.model.step import SpanContext
+from tracer.model.trace_folder import Flag
+from tracer.rpc.master_stub import RemoteMaster
+from tracer.runtime.interfaces import RunGraphRequest, RunStepRequest, StepError
+
+STEP = SpanContext(2**63 + 1, 5, span=0, step=3)
+
+
+@contextmanager
+def recorded_pair() -> Iterator[tuple[Recording, Task, Task]]:
+    with recorded("client") as recording:
+        ps = start_task("ps:0", recorder=recording.add("ps:0"))
+        worker = start_task("worker:0", recorder=recording.add("worker:0"))
+        try:
+            yield recording, ps, worker
+        finally:
+            worker.stop()
+            ps.stop()
+        assert not check(recording.spans(at_end=True))
+
+
+def pair_of(recording: Recording, method: str) -> tuple[SpanData, SpanData]:
+    """Client and server span of the one call of a method, once both have ended."""
+
+    def spans(kind: str) -> list[SpanData]:
+        return [span for span in recording.of(kind) if span.name == method]
+
+    eventually(lambda: bool(spans("rpc.client") and spans("rpc.server")), f"the pair of {method}")
+    (client,), (server,) = spans("rpc.client"), spans("rpc.server")
+    assert server.parent == client.span
+    assert (server.trace_hi, server.trace_lo, server.step) == (*STEP[:2], 3)
+    assert client.start <= server.start
+    return client, server
+
+
+@pytest.mark.parametrize("count", [6, 300_000])
+def test_a_pull_is_a_pair_with_the_bytes_that_were_moved(count: int) -> None:
+    with recorded_pair() as (recording, ps, worker):
+        arrivals = Arrivals()
+        worker.stub_of(ps).recv_tensor(1, "a key", 2**61 + 7, STEP, arrivals)
+        eventually(lambda: ps.worker.table(1).unsent() == ["a key"], "the pull waits")
+        ps.worker.table(1).send("a key", torch.zeros(count), span=12)
+        arrivals.wait()
+        client, server = pair_of(recording, "RecvTensor")
+        assert client.num_bytes == server.num_bytes == 4 * count
+        assert client.key == server.key == "a key"
+        assert client.extra == 2**61 + 7
+        assert client.end >= server.end or count > 6  # the last chunk may arrive before it is noted
+        assert (client.task, server.task) == ("worker:0", "ps:0")
+        assert client.attributes["vizdist.peer"] == "ps:0"
+        assert client.attributes["rpc.method"] == "tensorflow.WorkerService/RecvTensor"
+        assert client.attributes["server.address"] == ps.server.address
+        assert ps.worker.contexts[0].span == server.span
+
+
+def test_an_aborted_pull_is_an_error_on_both_sides_and_so_is_the_abort_recorded() -> None:
+    with recorded_pair() as (recording, ps, worker):
+        stub, running, arrivals = worker.stub_of(ps), Arrivals(), Arrivals()
+        stub.run_graph(RunGraphRequest("s", "wait", 1, STEP), running)
+        stub.recv_tensor(1, "k", 1, STEP, arrivals)
+        eventually(lambda: ps.worker.table(1).unsent() == ["k"], "the pull waits")
+        stub.start_abort(1, StepError("CANCELLED", "enough"))
+        stub.cleanup_graph(1)
+        running.wait()
+        arrivals.wait()
+        for method in ("RecvTensor", "RunGraph"):
+            assert all(span.flags & Flag.ERROR for span in pair_of(recording, method))
+        pair_of(recording, "StartAbort")
+        pair_of(recording, "CleanupGraph")
+
+
+def test_a_graph_runs_under_the_server_span_of_its_call() -> None:
+    with recorded_pair() as (recording, ps, worker):
+        arrivals = Arrivals()
+        worker.stub_of(ps).run_graph(RunGraphRequest("s", "h", 1, STEP), arrivals)
+        arrivals.wait()
+        _, server = pair_of(recording, "RunGraph")
+        assert ps.worker.contexts == [STEP.under(server.span)]
+
+
+def test_a_client_s_step_is_a_pair_and_the_master_works_under_it() -> None:
+    with recorded_pair() as (recording, _, worker):
+        client = RemoteMaster(worker.server.address, recorder=recording.recorder)
+        client.run_step(RunStepRequest("s", {"x": torch.zeros(2)}, ("y",), (), STEP))
+        client.create_session(Graph(), STEP)
+        client.close()
+        call, server = pair_of(recording, "RunStep")
+        assert call.attributes["vizdist.peer"] == "worker:0"
+        assert worker.master.requests[0].context == STEP.under(server.span)
+        pair_of(recording, "CreateSession")
+
+
+def test_what_is_not_sampled_is_not_recorded() -> None:
+    with recorded_pair() as (recording, ps, worker):
+        stub, arrivals = worker.stub_of(ps), Arrivals()
+        context = STEP._replace(sampled=False)
+        stub.run_graph(RunGraphRequest("s", "h", 1, context), arrivals)
+        ps.worker.table(1).send("k", torch.zeros(1))
+        stub.recv_tensor(1, "k", 1, context, arrivals)
+        arrivals.wait(2)
+        stub.cleanup_graph(1)
+        stub.get_status()
+        eventually(lambda: ps.worker.cleaned == [1], "the cleanup came")
+        assert recording.spans() == []

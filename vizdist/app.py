@@ -9,14 +9,15 @@ from fastapi import FastAPI
 import vizdist
 from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
-from vizdist.pages import graph, summary
+from vizdist.pages import graph, summary, timeline
 from vizdist.pages import library as library_page
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.security import Guard, content_policy
+from vizdist.routes.timeline import timeline_routes
 from vizdist.routes.traces import add_error_answers, trace_routes
 from vizdist.store.library import Library
 
-PAGES: tuple[Page, ...] = (library_page, summary, graph)
+PAGES: tuple[Page, ...] = (library_page, summary, graph, timeline)
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
@@ -63,6 +64,7 @@ def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
     frame.register(app, library, PAGES)
     server.include_router(trace_routes(library))
     server.include_router(graph_routes(library))
+    server.include_router(timeline_routes(library))
     add_error_answers(server)
     server.add_middleware(
         Guard,

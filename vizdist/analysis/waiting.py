@@ -66,7 +66,8 @@ def _idle(task: _Task, asked: Array, came: Array) -> Array:
     """From the last op, the value before or the request, whichever is latest, to the value."""
     begin = np.maximum(asked, _last_before(task.arrivals, task.arrivals, came))
     begin = np.maximum(begin, _last_before(task.starts, task.ends, came))
-    return np.maximum(came - begin, 0)
+    idle: Array = np.maximum(came - begin, 0)
+    return idle
 
 
 def _last_before(instants: Array, values: Array, limit: Array) -> Array:

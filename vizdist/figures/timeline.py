@@ -77,8 +77,9 @@ def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
 
 
 def _rows(trace: Trace) -> list[dict[str, Any]]:
-    """`first` and `last`: between which instants the row holds spans."""
+    """`first` and `last`: between which instants the row holds spans; `stepped`: any of a step."""
     first, last = _reach(trace)
+    stepped = np.bincount(trace.all.row[trace.all.step > 0], minlength=len(trace.rows))
     devices = {task: _devices(trace, task) for task in trace.tasks}
     return [
         {
@@ -89,6 +90,7 @@ def _rows(trace: Trace) -> list[dict[str, Any]]:
             "depth": row.depth,
             "first": int(first[row.id]),
             "last": int(last[row.id]),
+            "stepped": bool(stepped[row.id]),
         }
         for row in trace.rows
     ]
@@ -126,9 +128,15 @@ def _steps(trace: Trace) -> dict[str, list[Any]]:
 
 
 def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
-    """How busy each task was in each of so many equal parts of the run (%), and the larger hue."""
+    """How busy each task was in each of so many equal parts of all steps (%), and the larger hue.
+
+    Processes take seconds to come up and steps milliseconds to run, so what lies before the first step
+    would leave them no room. A run without steps is shown from end to end.
+    """
     spans = trace.all
-    edges = np.linspace(trace.start, max(trace.end, trace.start + 1), buckets + 1).astype(np.int64)
+    begin = min((step.start for step in trace.steps), default=trace.start)
+    end = max((step.end for step in trace.steps), default=trace.end)
+    edges = np.linspace(begin, max(end, begin + 1), buckets + 1).astype(np.int64)
     length = np.maximum(np.diff(edges), 1)
     owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)
     hues = hues_of(spans)
@@ -151,7 +159,12 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
                 "hue": np.array(counted)[shares.argmax(axis=0)].tolist(),
             }
         )
-    return {"hues": list(HUES), "tasks": tasks}
+    return {
+        "from": begin - trace.start,
+        "to": int(edges[-1]) - trace.start,
+        "hues": list(HUES),
+        "tasks": [task for task in tasks if any(task["busy"])] or tasks,
+    }
 
 
 def covered(starts: Array, ends: Array, edges: Array) -> Array:

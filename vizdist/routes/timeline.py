@@ -1,8 +1,10 @@
 """What the timeline asks beside tiles: its frame, once, and the spans that a selection lights."""
 
+from typing import Annotated
+
 import numpy as np
 import orjson
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from vizdist.analysis.lit import lit_by
@@ -12,6 +14,10 @@ from vizdist.figures.timeline import head
 from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
 from vizdist.store.tiles import TileSet
+
+Kind = Annotated[str, Query(pattern=r"^[a-z]{1,16}$")]
+Name = Annotated[str, Query(max_length=4000)]
+Step = Annotated[int | None, Query(ge=0, lt=2**32)]
 
 
 def timeline_routes(library: Library) -> APIRouter:
@@ -23,7 +29,7 @@ def timeline_routes(library: Library) -> APIRouter:
         return Response(body, media_type="application/json")
 
     @router.get("/lit")
-    def timeline_lit(trace: TraceId, kind: str, name: str, step: int | None = None) -> Response:
+    def timeline_lit(trace: TraceId, kind: Kind, name: Name, step: Step = None) -> Response:
         """The selected spans, then those linked to them; the header says how many are selected."""
         opened = library.open(trace)
         lit = lit_by(opened, Selection(type=kind, id=name), step)

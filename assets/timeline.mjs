@@ -1,0 +1,442 @@
+// The timeline canvas: what is looked at, what is drawn, what was chosen. Inputs are data-* attributes
+// of its host: trace, step, chosen, words. Its outputs are the stores "sel" and "step".
+
+import {
+  Surface, animate, expose, font, formatNs, mount, onThemeChange, publishSelection, readTheme,
+  textWidth,
+} from "./core.mjs";
+import { prefix, visit } from "./selection.mjs";
+import { textures } from "./shapes.mjs";
+import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
+import { drawBody } from "./timeline_draw.mjs";
+import { Hands } from "./timeline_hands.mjs";
+import {
+  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep, rowsInWindow, ticksOf,
+} from "./timeline_model.mjs";
+import { ModeChoice } from "./timeline_modes.mjs";
+import { probe } from "./timeline_probe.mjs";
+import { AXIS_PX, drawAxis, drawStrip, stripSize } from "./timeline_strip.mjs";
+import { SpanTable, lineOf, rowsOf } from "./timeline_table.mjs";
+
+const NARROW = 700; // below it one task is shown at a time
+const LEFT = { wide: 140, narrow: 92 };
+const RIGHT = 16;
+const MOVE_MS = 200;
+const SETTLE_MS = 160;
+const NEAR = 300; // rows this far off the screen are fetched too
+
+export class TimelineView {
+  constructor(host) {
+    this.host = host;
+    this.words = JSON.parse(host.dataset.words);
+    this.window = { from: 0, to: 1 };
+    this.mode = "step";
+    this.scroll = this.drawMs = this.lightings = 0;
+    this.head = this.lit = this.focus = this.cursor = this.layout = this.step = this.task = null;
+    this.steps = [];
+    this.litIds = new Set();
+    this.unfolded = new Set();
+    this.asked = {};
+    this.source = new HttpSource(`${prefix()}api/traces/${host.dataset.trace}`);
+    this.loader = new Loader(this.source, () => this.arrived(), (error) => this.fail(error));
+    this.tip = piece("canvas-tip");
+    this.note = piece("canvas-note");
+    this.look();
+    this.surface = new Surface(host, {
+      label: this.words.label, draw: (ctx, w, h) => this.draw(ctx, w, h),
+    });
+    host.append(this.tip, this.note);
+    this.table = new SpanTable(host, this.words, {
+      choose: (i) => this.choose({ tile: this.tile, i }),
+      closed: () => this.surface.canvas.focus(),
+    });
+    this.modes = new ModeChoice(this.words.window, (mode) => this.showMode(mode));
+    this.hands = new Hands(this);
+    this.stopThemes = onThemeChange(() => {
+      this.look();
+      this.surface.invalidate();
+    });
+    this.toggle = () => this.toggleTable();
+    document.getElementById("timeline-list")?.addEventListener("click", this.toggle);
+    expose(probe(this));
+    this.open();
+  }
+
+  look() {
+    this.theme = readTheme();
+    this.patterns = textures(document.createElement("canvas").getContext("2d"), this.theme);
+  }
+
+  destroy() {
+    this.stopThemes();
+    this.stopMove?.();
+    clearTimeout(this.settling);
+    document.getElementById("timeline-list")?.removeEventListener("click", this.toggle);
+    this.modes.stop();
+    this.hands.stop();
+    this.loader.stop();
+    this.surface.destroy();
+  }
+
+  // ---- inputs ----
+
+  async open() {
+    this.host.dataset.state = "loading";
+    try {
+      this.head = await this.source.head();
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
+    this.steps = leadingSteps(this.head.steps);
+    this.outstanding = outstandingStep(this.steps);
+    this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
+    this.devices = devicesOf(this.head.rows);
+    this.task = this.head.tasks.find((task) => task !== "launcher") ?? null;
+    this.asked = {};
+    this.update(this.host.dataset);
+    const query = new URLSearchParams(location.search);
+    const [from, to] = [query.get("t0"), query.get("t1")].map(Number.parseFloat);
+    if (to > from) this.show(from, to, "window");
+    this.load(true);
+  }
+
+  update({ step, chosen }) {
+    if (!this.head) return;
+    const isNewStep = step !== this.asked.step;
+    const isNewChoice = chosen !== this.asked.chosen;
+    this.asked = { step, chosen };
+    if (isNewStep) this.goToStep(Number(step));
+    if (isNewChoice || isNewStep) this.light();
+  }
+
+  goToStep(number) {
+    const before = this.step;
+    this.step = this.steps.find((s) => s.number === number) ?? this.steps[0] ?? null;
+    if (!this.step) this.showMode("run");
+    else if (this.mode === "window" && before) {
+      const shift = this.step.start - before.start;
+      this.moveTo(this.window.from + shift, this.window.to + shift, "window");
+    } else this.showMode(this.mode);
+  }
+
+  /** What a selection means here; asked of the store, as it may name a node, a key or a pair. */
+  async light() {
+    const sel = this.asked.chosen ? JSON.parse(this.asked.chosen) : null;
+    this.lightings += 1;
+    const mine = this.lightings;
+    const lit = sel && sel.type !== "step"
+      ? await this.source.lit(sel, this.step?.number ?? null).catch(() => null) : null;
+    if (mine !== this.lightings) return;
+    this.lit = lit;
+    this.litIds = new Set();
+    for (let i = 0; i < (lit?.selected ?? 0); i += 1) this.litIds.add(spanId(lit, i));
+    if (lit?.selected && this.isNarrow) this.showTask(this.rowsById.get(lit.row[0]).task);
+    this.surface.invalidate();
+  }
+
+  // ---- window ----
+
+  get isNarrow() {
+    return this.surface.width < NARROW;
+  }
+
+  get stripHeight() {
+    return stripSize(this.head.strip.tasks.length).height;
+  }
+
+  /** Where bars are: right of the names, below strip and axis. */
+  get area() {
+    const x = this.isNarrow ? LEFT.narrow : LEFT.wide;
+    const y = this.stripHeight + AXIS_PX;
+    return {
+      x, y, w: Math.max(16, this.surface.width - x - RIGHT),
+      h: Math.max(1, this.surface.height - y),
+    };
+  }
+
+  /** px per ns */
+  get scale() {
+    return this.area.w / (this.window.to - this.window.from);
+  }
+
+  get sixth() {
+    return (this.window.to - this.window.from) / 6;
+  }
+
+  /** Whether more than steps is looked at. */
+  get isWhole() {
+    const { from, to } = this.head.strip;
+    const middle = (this.window.from + this.window.to) / 2;
+    return this.mode === "run" || !this.steps.length || middle < from || middle > to;
+  }
+
+  timeAt(x) {
+    return this.window.from + (x - this.area.x) / this.scale;
+  }
+
+  /** What the axis counts from: the step, or the run when all of it is looked at. */
+  get origin() {
+    return this.mode === "run" || !this.step ? 0 : this.step.start;
+  }
+
+  show(from, to, mode) {
+    [this.window.from, this.window.to] = clampWindow(from, to, this.head.end);
+    this.mode = mode;
+    this.hideTip();
+    this.surface.invalidate();
+    this.load();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.settle(), SETTLE_MS);
+  }
+
+  moveTo(from, to, mode) {
+    this.stopMove?.();
+    const old = { ...this.window };
+    const between = (a, b, share) => a + (b - a) * share;
+    this.stopMove = animate(this.layout ? MOVE_MS : 0, (share) => {
+      this.show(between(old.from, from, share), between(old.to, to, share), mode);
+    });
+  }
+
+  showMode(mode) {
+    if (mode === "step" && this.step) this.moveTo(...around(this.step, 0.006), mode);
+    else if (mode === "window") this.show(this.window.from, this.window.to, mode);
+    else this.moveTo(...around({ start: 0, end: this.head.end }, 0.01), "run");
+  }
+
+  panBy(ns) {
+    this.show(this.window.from + ns, this.window.to + ns, "window");
+  }
+
+  /** Stretches the window by a factor; what lies under x stays there. */
+  zoomBy(factor, x = this.area.x + this.area.w / 2) {
+    const at = this.timeAt(Math.max(this.area.x, x));
+    const { from, to } = this.window;
+    this.show(at - (at - from) * factor, at + (to - at) * factor, "window");
+  }
+
+  fitBoxes(tile, first, last) {
+    const begin = tile.start[first];
+    const length = Math.max(tile.start[last] + tile.duration[last] - begin, 500);
+    this.moveTo(begin - length * 0.2, begin + length * 1.2, "window");
+  }
+
+  fit() {
+    if (this.lit?.selected) this.fitBoxes(this.lit, 0, this.lit.selected - 1);
+    else this.showMode(this.step ? "step" : "run");
+  }
+
+  /** The window came to rest: it goes into the address, and rows without a span in it go. */
+  settle() {
+    const { from, to } = this.window;
+    const isWindow = this.mode === "window";
+    this.modes.show(this.mode, isWindow ? formatNs(to - from) : "");
+    visit({ t0: isWindow ? Math.round(from) : null, t1: isWindow ? Math.round(to) : null },
+      { replace: true });
+    const row = this.layout?.rows.find((r) => r.y + r.h > this.scroll);
+    const gap = row ? row.y - this.scroll : 0;
+    this.layout = null;
+    const same = row && this.scroll > 0 ? this.rows().rows.find((r) => r.id === row.id) : null;
+    if (same) this.scroll = this.clampScroll(same.y - gap);
+    this.load(); // rows may have come
+    this.surface.invalidate();
+  }
+
+  load(isAtOnce = false) {
+    if (!this.head?.rows.length || !this.surface.width) return;
+    const { from, to } = this.window;
+    this.loader.want(from, to, this.area.w, this.rowRange(), isAtOnce);
+    if (this.loader.isBusy) this.host.dataset.state = "loading";
+  }
+
+  // ---- rows ----
+
+  /** The rows that hold something in this window, placed; kept until the window comes to rest. */
+  rows() {
+    if (!this.layout) {
+      const { from, to } = this.window;
+      const inWindow = rowsInWindow(this.head.rows, from, to, this.isWhole);
+      const shown = this.isNarrow ? inWindow.filter((row) => row.task === this.task) : inWindow;
+      this.layout = layoutRows(shown, this.area.h - 10, this.unfolded);
+      this.scroll = this.clampScroll(this.scroll);
+    }
+    return this.layout;
+  }
+
+  clampScroll(y) {
+    return Math.max(0, Math.min(y, (this.layout?.height ?? 0) - this.area.h + 10));
+  }
+
+  scrollBy(dy) {
+    const before = this.scroll;
+    this.scroll = this.clampScroll(before + dy);
+    if (this.scroll === before) return;
+    this.load();
+    this.surface.invalidate();
+  }
+
+  page(direction) {
+    const { tasks } = this.head;
+    const at = tasks.indexOf(this.task) + direction;
+    if (!this.isNarrow) this.scrollBy(direction * this.area.h * 0.8);
+    else if (tasks[at]) this.showTask(tasks[at]);
+  }
+
+  showTask(task) {
+    this.task = task;
+    this.scroll = 0;
+    this.layout = null;
+    this.load();
+    this.surface.invalidate();
+  }
+
+  /** Ids of the rows on screen and near it: [first, past the last). */
+  rowRange() {
+    const near = this.rows().rows.filter((row) => row.y + row.h > this.scroll - NEAR
+      && row.y < this.scroll + this.area.h + NEAR);
+    return near.length ? [near[0].id, near.at(-1).id + 1] : [0, 1];
+  }
+
+  // ---- picture ----
+
+  /** The tile to draw from. */
+  get tile() {
+    const { from, to } = this.window;
+    return this.loader.best(from, to, this.area.w, this.rowRange())?.tile ?? null;
+  }
+
+  arrived() {
+    this.host.dataset.state = "ready";
+    this.note.hidden = true;
+    this.surface.invalidate();
+    this.table.refresh(() => rowsOf(this));
+  }
+
+  fail(error) {
+    this.host.dataset.state = "error";
+    this.note.textContent = this.words.failed.replace("{reason}", error.message);
+    this.note.hidden = false;
+  }
+
+  scene(width, height) {
+    const { from, to } = this.window;
+    const { area, tile, origin } = this;
+    const widthOf = (text) => textWidth(this.surface.ctx, text, font(12));
+    return {
+      width, height, area, from, to, origin, scale: this.scale, scroll: this.scroll, tile,
+      theme: this.theme, patterns: this.patterns, words: this.words,
+      nsPerPixel: tile ? nsPerPixel(tile) : 1, layout: this.rows(),
+      ticks: ticksOf(from, to, area.w, origin, widthOf),
+      arrows: this.loader.arrows, lit: this.lit, litIds: this.litIds,
+      focus: this.focus, cursor: this.cursor, unfolded: this.unfolded, rowsById: this.rowsById, devices: this.devices,
+      strip: this.head.strip, steps: this.steps, step: this.step?.number ?? null,
+      outstanding: this.outstanding, isNarrow: this.isNarrow, task: this.isNarrow ? this.task : null,
+    };
+  }
+
+  draw(ctx, width, height) {
+    if (!this.head) return;
+    const begun = performance.now();
+    if (this.sizeSeen !== `${width} ${height}`) {
+      this.sizeSeen = `${width} ${height}`;
+      this.layout = null;
+      this.load();
+    }
+    const scene = this.scene(width, height);
+    this.counts = drawBody(ctx, scene);
+    drawAxis(ctx, scene, this.stripHeight);
+    drawStrip(ctx, scene);
+    this.drawMs = performance.now() - begun;
+  }
+
+  /** The box under a point of the canvas: {tile, i}; lit ones first, as they lie on top. */
+  hitAt(x, y) {
+    const { area } = this;
+    if (x < area.x || x > area.x + area.w || y < area.y) return null;
+    const within = y - area.y + this.scroll;
+    const row = this.rows().rows.find((r) => within >= r.y - 1 && within <= r.y + r.h + 1);
+    if (!row) return null;
+    for (const tile of [this.lit, this.tile]) {
+      const order = tile?.orders.get(row.id);
+      const i = order ? boxAt(tile, order, this.timeAt(x), this.scale) : -1;
+      if (i >= 0) return { tile, i };
+    }
+    return null;
+  }
+
+  /** Unfolds the calls of a lane whose name was clicked, or folds them again. */
+  clickName(y) {
+    const within = y - this.area.y + this.scroll;
+    const lane = this.rows().lanes.find((l) => within >= l.y && within <= l.y + l.h);
+    if (!lane || laneWord(lane.lane) !== "rpc") return;
+    const key = `${lane.task} ${lane.lane}`;
+    if (!this.unfolded.delete(key)) this.unfolded.add(key);
+    this.layout = null;
+    this.load();
+    this.surface.invalidate();
+  }
+
+  placeOf(tile, id) {
+    for (let i = 0; i < tile.count; i += 1) if (spanId(tile, i) === id) return i;
+    return -1;
+  }
+
+  // ---- choices and what is said of them ----
+
+  choose(hit) {
+    publishSelection(hit ? { type: "span", id: spanId(hit.tile, hit.i) } : null);
+  }
+
+  chooseStep(step) {
+    this.mode = "step";
+    globalThis.dash_clientside?.set_props?.("step", { data: step.number });
+    if (step === this.step) this.showMode("step");
+  }
+
+  pointAt(time) {
+    this.cursor = time;
+    this.surface.invalidate();
+  }
+
+  showTip({ tile, i }, x, y) {
+    this.tip.textContent = lineOf(this.words, tile, i);
+    this.tip.hidden = false;
+    const { width, height } = this.surface;
+    this.tip.style.left = `${Math.max(6, Math.min(x + 14, width - this.tip.offsetWidth - 8))}px`;
+    this.tip.style.top = `${y + 44 > height ? y - 36 : y + 18}px`;
+  }
+
+  hideTip() {
+    this.tip.hidden = true;
+  }
+
+  toggleTable() {
+    if (this.head) this.table.toggle(() => rowsOf(this));
+  }
+}
+
+function around({ start, end }, share) {
+  const air = Math.max((end - start) * share, 50);
+  return [start - air, end + air];
+}
+
+function piece(name) {
+  const made = document.createElement("div");
+  made.className = name;
+  made.hidden = true;
+  return made;
+}
+
+mount("#timeline-canvas", (host) => new TimelineView(host));
+
+/** Callback of pages/timeline.py: hands the page's stores to the canvas; `usual` is the step of a
+ *  page whose address names none. */
+export function show(step, sel, usual) {
+  const host = document.getElementById("timeline-canvas");
+  if (!host) return null;
+  Object.assign(host.dataset, {
+    step: step ?? usual ?? "", chosen: sel ? JSON.stringify(sel) : "",
+  });
+  return null;
+}

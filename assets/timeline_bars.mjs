@@ -1,0 +1,285 @@
+// One bar of the timeline, by what it is: op, update, Send, Recv with its wait, rail, call, fault.
+// Painters take screen pixels; a row's clip is set by the caller.
+
+import { ellipsis, font, formatBytes, formatNs, textWidth } from "./core.mjs";
+import { polygon, roundRect } from "./shapes.mjs";
+import { FLAG, LABEL_PX, tensorName } from "./timeline_model.mjs";
+
+const THIN_PX = 1.5; // what is shorter than a pixel is still seen
+const FAULT_PX = 3;
+const POINTED_PX = 8; // narrower tags are plain
+const ROUND_PX = 20; // narrower bars have square corners, which costs a tenth
+
+/** Fill, outline, text colour and texture of each hue, in the order of a tile's `hues`. */
+export function palette(theme, patterns, hues) {
+  return hues.map((hue) => {
+    if (hue === "frame") {
+      return { fill: theme.sunk, edge: theme.line2, text: theme.ink, pattern: null };
+    }
+    return {
+      fill: theme[hue],
+      edge: hue === "idle" ? theme.line2 : theme[`${hue}-s`],
+      text: hue === "compute" ? theme["on-compute"]
+        : hue === "idle" && theme.isDark ? theme.ink : theme["on-hue"],
+      pattern: { update: patterns.level, collective: patterns.diagonal }[hue] ?? null,
+    };
+  });
+}
+
+/** Paints the rows of one tile; `labels` gathers what is written when all bars are there. */
+export class BarPainter {
+  constructor(ctx, tile, { theme, patterns, scale, width, words }) {
+    Object.assign(this, { ctx, tile, theme, patterns, scale, width, words });
+    this.look = palette(theme, patterns, tile.hues);
+    this.hue = Object.fromEntries(tile.hues.map((name, i) => [name, i]));
+    this.labels = [];
+  }
+
+  /** Begins a row at height y. */
+  row(y, h) {
+    this.y = y;
+    this.h = h;
+    this.reached = -Infinity; // right end of what is drawn in this row so far
+  }
+
+  column(x, w, share, hue) {
+    const { ctx, y, h } = this;
+    const tall = Math.max(2, h * share);
+    ctx.fillStyle = hue === this.hue.frame ? this.theme.line2 : this.look[hue].fill;
+    ctx.fillRect(x, y + h - tall, w, tall);
+    this.reached = x + w;
+  }
+
+  bar(i, x, w) {
+    const { tile } = this;
+    if (tile.queue[i]) this.queue(x, tile.queue[i] * this.scale);
+    if (tile.flags[i] & FLAG.error) this.fault(i, x, w);
+    else if (tile.hue[i] === this.hue.recv) this.recv(i, x, w);
+    else if (tile.hue[i] === this.hue.idle && tile.wait[i]) this.served(i, x, w);
+    else this.plain(i, x, w);
+    this.reached = Math.max(this.reached, x + Math.max(w, THIN_PX));
+  }
+
+  /** Ready but not run: dots at half height, as far back as nothing else stands there. */
+  queue(x, w) {
+    const left = Math.max(x - w, this.reached, -4);
+    if (x - left < 2) return;
+    const { ctx, y, h } = this;
+    ctx.fillStyle = this.patterns.dots;
+    ctx.fillRect(left, y + h / 4, x - left, h / 2);
+    ctx.strokeStyle = this.theme.line2;
+    ctx.lineWidth = 1;
+    if (x - left > 5) ctx.strokeRect(left + 0.5, y + h / 4 + 0.5, x - left - 1, h / 2 - 1);
+  }
+
+  plain(i, x, w) {
+    const hue = this.tile.hue[i];
+    const look = this.look[hue];
+    if (hue === this.hue.send && w >= POINTED_PX) this.tag(look, sendPoints(x, this.y, w, this.h));
+    else this.rect(look, x, w);
+    if (this.tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
+    this.label(i, look, x, w);
+  }
+
+  rect({ fill, edge, pattern }, x, width) {
+    const { ctx, y, h } = this;
+    const w = Math.max(width, THIN_PX);
+    if (w <= FAULT_PX) {
+      ctx.fillStyle = fill;
+      ctx.fillRect(x, y, w, h);
+    } else if (w < ROUND_PX) {
+      ctx.fillStyle = edge;
+      ctx.fillRect(x, y, w, h);
+      ctx.fillStyle = fill;
+      ctx.fillRect(x + 0.8, y + 0.8, w - 1.6, h - 1.6);
+      if (pattern && w >= 6) this.cover(pattern, x + 1, y + 1, w - 2, h - 2);
+    } else {
+      // far ends stay off the screen: a path of a million pixels is slow to stroke
+      const left = Math.max(x, -20);
+      const seen = Math.min(x + w, this.width + 20) - left;
+      roundRect(ctx, left + 0.5, y + 0.5, seen - 1, h - 1, 3);
+      ctx.fillStyle = fill;
+      ctx.fill();
+      if (pattern) this.cover(pattern, left + 1, y + 1, seen - 2, h - 2);
+      ctx.strokeStyle = edge;
+      ctx.lineWidth = 1;
+      ctx.stroke();
+    }
+  }
+
+  cover(pattern, x, y, w, h) {
+    this.ctx.fillStyle = pattern;
+    this.ctx.fillRect(x, y, w, h);
+  }
+
+  tag({ fill, edge }, points) {
+    const { ctx } = this;
+    polygon(ctx, points);
+    ctx.fillStyle = fill;
+    ctx.fill();
+    ctx.strokeStyle = edge;
+    ctx.lineWidth = 1;
+    ctx.stroke();
+  }
+
+  /** Asked for: a thin line. Nothing else to do: hatched. Then the transfer, notched. */
+  recv(i, x, w) {
+    const { y, h, tile, scale } = this;
+    const look = this.look[this.hue.recv];
+    const came = x + tile.wait[i] * scale;
+    const stood = came - tile.stood[i] * scale;
+    this.whisker(x, stood);
+    if (came - stood >= 2) this.hatch(i, stood, came - stood);
+    const rest = x + w - came;
+    if (rest >= POINTED_PX) this.tag(look, recvPoints(came, y, rest, h));
+    else this.rect(look, came, rest);
+    if (tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
+    this.label(i, look, came + 4, rest - 4);
+  }
+
+  whisker(from, to) {
+    if (to - from < 2) return;
+    const { ctx, y, h } = this;
+    const middle = Math.round(y + h / 2) + 0.5;
+    ctx.fillStyle = this.theme.line2;
+    ctx.fillRect(from, middle - 0.5, to - from, 1);
+    ctx.fillRect(from, middle - 3.5, 1, 7);
+  }
+
+  hatch(i, x, w) {
+    const { ctx, y, h } = this;
+    const left = Math.max(x, -8);
+    const seen = Math.min(x + w, this.width + 8) - left;
+    ctx.fillStyle = this.patterns.hatch;
+    ctx.fillRect(left, y + 1, seen, h - 2);
+    if (seen > 5) {
+      ctx.strokeStyle = this.theme.line2;
+      ctx.lineWidth = 1;
+      roundRect(ctx, left + 0.5, y + 0.5, seen - 1, h - 1, 2);
+      ctx.stroke();
+    }
+    const name = this.words.waiting.replace("{name}", tensorName(this.nameOf(i)));
+    const ground = { text: this.theme.ink, chip: this.theme.panel };
+    this.write([name], ground, x, w);
+  }
+
+  /** A served call that waited for its value: a thin line, then the time it worked. */
+  served(i, x, w) {
+    const wait = Math.min(w, this.tile.wait[i] * this.scale);
+    this.whisker(x, x + wait);
+    const look = this.look[this.tile.hue[i]];
+    this.rect(look, x + wait, w - wait);
+    this.label(i, look, x + wait, w - wait);
+  }
+
+  /** Never merged, at least 3 px: a tinted, dashed, crossed bar, or a line with a flag on it. */
+  fault(i, x, width) {
+    const { ctx, y, h, theme } = this;
+    const w = Math.max(width, FAULT_PX);
+    if (w < 12) {
+      ctx.fillStyle = theme.error;
+      ctx.fillRect(x, y, w, h);
+      polygon(ctx, [[x + w / 2 - 5, y - 1], [x + w / 2 + 5, y - 1], [x + w / 2, y + 6]]);
+      ctx.fill();
+      return;
+    }
+    roundRect(ctx, x + 0.5, y + 0.5, w - 1, h - 1, 3);
+    ctx.fillStyle = theme.panel;
+    ctx.fill();
+    ctx.globalAlpha = 0.25;
+    ctx.fillStyle = theme.error;
+    ctx.fill();
+    ctx.globalAlpha = 1;
+    ctx.strokeStyle = theme["error-s"];
+    ctx.lineWidth = 1.4;
+    ctx.setLineDash([4, 3]);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    const [cx, cy, r] = [x + 10, y + h / 2, Math.min(4, h / 4)];
+    ctx.beginPath();
+    ctx.moveTo(cx - r, cy - r);
+    ctx.lineTo(cx + r, cy + r);
+    ctx.moveTo(cx + r, cy - r);
+    ctx.lineTo(cx - r, cy + r);
+    ctx.stroke();
+    this.label(i, { text: theme.ink }, x + 16, w - 16);
+  }
+
+  /** Nobody saw this one end: its right side is open and in error. */
+  openEnd(x, w) {
+    const { ctx, y, h, theme } = this;
+    ctx.strokeStyle = theme["error-s"];
+    ctx.lineWidth = 2;
+    ctx.setLineDash([3, 2]);
+    ctx.beginPath();
+    ctx.moveTo(x + Math.max(w, FAULT_PX), y - 1);
+    ctx.lineTo(x + Math.max(w, FAULT_PX), y + h + 1);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
+  nameOf(i) {
+    return this.tile.names[this.tile.name[i]];
+  }
+
+  label(i, look, x, w) {
+    if (w < LABEL_PX) return;
+    const { tile } = this;
+    const isTransfer = tile.hue[i] === this.hue.recv || tile.hue[i] === this.hue.send;
+    const name = isTransfer ? tensorName(this.nameOf(i)) : this.nameOf(i);
+    const fact = !isTransfer ? formatNs(tile.duration[i])
+      : tile.bytes[i] ? formatBytes(tile.bytes[i]) : "";
+    this.write([name, fact], { ...look, chip: look.pattern ? look.fill : null }, x, w);
+  }
+
+  /** Remembers a text for after the bars: as many of `parts` as fit where the bar is on screen. */
+  write(parts, { text, chip }, x, w) {
+    const left = Math.max(x, 0) + 6;
+    const room = Math.min(x + w, this.width) - 5 - left;
+    if (room < 24 || this.h < 13) return;
+    const size = this.h >= 28 ? 12 : this.h >= 17 ? 11.5 : 10.5;
+    this.labels.push({ parts, text, chip, x: left, y: this.y, h: this.h, room, size });
+  }
+
+  /** Writes all labels. Names of scopes are cut from the left: the end tells them apart. */
+  writeLabels() {
+    const { ctx } = this;
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    for (const { parts, text, chip, x, y, h, room, size } of this.labels) {
+      const strong = font(size, 600);
+      const measure = (words) => textWidth(ctx, words, strong);
+      const cut = parts[0].includes("/") ? "start" : "end";
+      const name = ellipsis(parts[0], measure, room, { cut });
+      if (!name) continue;
+      const width = measure(name);
+      const plain = font(size, 400);
+      const fact = parts[1] && name === parts[0]
+        && width + 7 + textWidth(ctx, parts[1], plain) <= room ? parts[1] : "";
+      const middle = y + h / 2 + 0.5;
+      if (chip) {
+        const end = fact ? width + 7 + textWidth(ctx, fact, plain) : width;
+        ctx.fillStyle = chip;
+        roundRect(ctx, x - 3, middle - size / 2 - 2, end + 6, size + 4, 3);
+        ctx.fill();
+      }
+      ctx.fillStyle = text;
+      ctx.font = strong;
+      ctx.fillText(name, x, middle);
+      if (!fact) continue;
+      ctx.font = plain;
+      ctx.fillText(fact, x + width + 7, middle);
+    }
+    this.labels = [];
+  }
+}
+
+const sendPoints = (x, y, w, h) => {
+  const tip = Math.min(w * 0.4, h * 0.32);
+  return [[x, y], [x + w - tip, y], [x + w, y + h / 2], [x + w - tip, y + h], [x, y + h]];
+};
+
+const recvPoints = (x, y, w, h) => {
+  const notch = Math.min(w * 0.4, h * 0.24);
+  return [[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x + notch, y + h / 2]];
+};

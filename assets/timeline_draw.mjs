@@ -1,0 +1,253 @@
+// The body of the timeline: boxes, lanes, grid, arrows, bars, what is lit, names at the left.
+
+import { ellipsis, font, haloText, textWidth } from "./core.mjs";
+import { focusRing, roundRect } from "./shapes.mjs";
+import { BarPainter } from "./timeline_bars.mjs";
+import { isFolded, walkRow } from "./timeline_model.mjs";
+
+const EDGE = 8; // from the canvas to the boxes
+const PX_PER_ARROW = 7; // denser arrows are a tangle: then only those of the selection are drawn
+
+/** Paints the body into the area {x, y, w, h} of bars; names stand left of it. Returns what
+ *  was drawn: {boxes, arrows}. */
+export function drawBody(ctx, scene) {
+  const { area, layout, theme } = scene;
+  const placed = new Map(layout.rows.map((row) => [row.id, row]));
+  const seen = layout.rows.filter((row) => isSeen(scene, row));
+  const counts = { boxes: 0, arrows: 0 };
+  ctx.save();
+  clip(ctx, 0, area.y, scene.width, area.h);
+  for (const box of layout.boxes) drawBox(ctx, scene, box);
+  ctx.save();
+  clip(ctx, area.x, area.y, area.w, area.h);
+  drawGrid(ctx, scene);
+  ctx.translate(area.x, area.y - scene.scroll);
+  counts.arrows = drawArrows(ctx, scene, placed);
+  if (scene.tile) counts.boxes = drawRows(ctx, scene, seen);
+  if (scene.lit) drawLit(ctx, scene, placed);
+  if (scene.focus) drawFocus(ctx, scene, placed);
+  ctx.restore();
+  drawNames(ctx, scene);
+  if (layout.height > area.h) drawThumb(ctx, scene, theme);
+  ctx.restore();
+  return counts;
+}
+
+function clip(ctx, x, y, w, h) {
+  ctx.beginPath();
+  ctx.rect(x, y, w, h);
+  ctx.clip();
+}
+
+const isSeen = ({ scroll, area }, { y, h }) => y + h >= scroll && y <= scroll + area.h;
+
+function drawBox(ctx, scene, box) {
+  const { theme, area, scroll, width } = scene;
+  roundRect(ctx, EDGE + 0.5, area.y - scroll + box.y + 0.5, width - 2 * EDGE - 1, box.h - 1, 9);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  ctx.strokeStyle = theme.line;
+  ctx.lineWidth = 1;
+  ctx.stroke();
+}
+
+function drawGrid(ctx, { ticks, area, from, scale, theme }) {
+  ctx.fillStyle = theme.line;
+  for (const { at } of ticks.ticks) {
+    ctx.fillRect(Math.round(area.x + (at - from) * scale), area.y, 1, area.h);
+  }
+}
+
+function drawRows(ctx, scene, seen) {
+  const { tile, from, to, scale, nsPerPixel } = scene;
+  const painter = new BarPainter(ctx, tile, { ...scene, width: scene.area.w });
+  let boxes = 0;
+  const sink = {
+    bar: (i, x, w) => {
+      boxes += 1;
+      painter.bar(i, x, w);
+    },
+    column: (x, w, share, hue) => {
+      boxes += 1;
+      painter.column(x, w, share, hue);
+    },
+  };
+  for (const row of seen) {
+    const order = tile.orders.get(row.id);
+    if (!order) continue;
+    painter.row(row.y, row.h);
+    walkRow(tile, order, from, to, scale, nsPerPixel, sink);
+  }
+  painter.writeLabels();
+  return boxes;
+}
+
+// ---- what is lit ----
+
+/** Where a box is on screen; of a recv the part in which something happened. */
+export function extent(tile, i, { from, scale }) {
+  const isRecv = tile.hues[tile.hue[i]] === "recv";
+  const quiet = isRecv ? Math.max(0, tile.wait[i] - tile.stood[i]) : 0;
+  const x = (tile.start[i] + quiet - from) * scale;
+  return [x, Math.max(3, (tile.duration[i] - quiet) * scale)];
+}
+
+/** Selected spans on yellow with an ink outline, those linked to them on yellow; all bars again. */
+function drawLit(ctx, scene, placed) {
+  const { lit, theme, area } = scene;
+  const painter = new BarPainter(ctx, lit, { ...scene, width: area.w });
+  for (let i = lit.count - 1; i >= 0; i -= 1) {
+    const row = placed.get(lit.row[i]);
+    const [x, w] = extent(lit, i, scene);
+    if (!row || x + w < -6 || x > area.w + 6) continue;
+    const left = Math.max(x, -20);
+    const right = Math.min(x + w, area.w + 20);
+    roundRect(ctx, left - 4, row.y - 3, right - left + 8, row.h + 6, 5);
+    ctx.fillStyle = theme.mark;
+    ctx.fill();
+    if (i < lit.selected) {
+      ctx.strokeStyle = theme.isDark ? theme.bg : theme.ink;
+      ctx.lineWidth = 2;
+      ctx.stroke();
+    }
+    painter.row(row.y, row.h);
+    painter.reached = Infinity; // its queue is drawn already
+    painter.bar(i, (lit.start[i] - scene.from) * scene.scale, lit.duration[i] * scene.scale);
+  }
+  painter.writeLabels();
+}
+
+function drawFocus(ctx, scene, placed) {
+  const { tile, i } = scene.focus;
+  const row = placed.get(tile.row[i]);
+  if (!row) return;
+  const [x, w] = extent(tile, i, scene);
+  const left = Math.max(x, 3);
+  const right = Math.min(x + w, scene.area.w - 3);
+  if (right > 0) focusRing(ctx, scene.theme, left - 4, row.y - 4, right - left + 8, row.h + 8, 6);
+}
+
+// ---- arrows ----
+
+/** Arrows of recorded links. Too many at once: only those that touch what is lit. */
+function drawArrows(ctx, scene, placed) {
+  const { arrows, area } = scene;
+  if (!arrows) return 0;
+  const shown = [];
+  scene.stubs = [];
+  for (let k = 0; k < arrows.source.length; k += 1) {
+    const arrow = placeArrow(scene, placed, k);
+    if (arrow) shown.push(arrow);
+  }
+  const isCrowded = shown.length > area.w / PX_PER_ARROW;
+  const drawn = isCrowded ? shown.filter((arrow) => arrow.isLit) : shown;
+  for (const arrow of drawn) if (!arrow.isLit) drawArrow(ctx, scene, arrow);
+  for (const arrow of drawn) if (arrow.isLit) drawArrow(ctx, scene, arrow);
+  return drawn.length;
+}
+
+function placeArrow({ arrows, from, scale, area, litIds }, placed, k) {
+  const source = placed.get(arrows.source_row[k]);
+  const target = placed.get(arrows.target_row[k]);
+  const x0 = (arrows.source_at[k] - from) * scale;
+  const x1 = (arrows.target_at[k] - from) * scale;
+  const isAside = Math.max(x0, x1) < 0 || Math.min(x0, x1) > area.w;
+  if (isAside || (!source && !target) || source === target) return null;
+  const isLit = litIds.has(arrows.source[k]) || litIds.has(arrows.target[k]);
+  return { source, target, x0, x1, isLit, isBackwards: x1 < x0 - 1, k };
+}
+
+function drawArrow(ctx, scene, { source, target, x0, x1, isLit, isBackwards, k }) {
+  const { theme } = scene;
+  const isCall = scene.arrows.is_rpc[k]; // what carries values stands out from what asks for them
+  const usual = isCall ? theme.line2 : theme.ink3;
+  ctx.strokeStyle = ctx.fillStyle = isBackwards ? theme["error-s"] : isLit ? theme.ink : usual;
+  ctx.lineWidth = isLit ? 2 : isCall ? 1 : 1.2;
+  ctx.setLineDash(isBackwards ? [5, 4] : []);
+  if (!source || !target) {
+    drawStub(ctx, scene, source ?? target, source ? x0 : x1, k, Boolean(source));
+    return;
+  }
+  const isDown = target.y > source.y;
+  const y0 = isDown ? source.y + source.h : source.y;
+  const y1 = isDown ? target.y : target.y + target.h;
+  const middle = (y0 + y1) / 2;
+  const tip = y1 - (isDown ? 6 : -6);
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.bezierCurveTo(x0, middle, x1, middle, x1, tip);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x1 - 3.5, tip);
+  ctx.lineTo(x1 + 3.5, tip);
+  ctx.fill();
+}
+
+/** One end is in a row that is not shown: a short line, and the other task's name where there is
+ *  room for it. */
+function drawStub(ctx, scene, row, x, k, isSource) {
+  const { rowsById, arrows, theme, stubs } = scene;
+  const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
+  const isCrowded = stubs.some((stub) => stub.row === row.id && Math.abs(stub.x - x) < 46);
+  if (!other || isCrowded || arrows.is_rpc[k]) {
+    ctx.setLineDash([]);
+    return;
+  }
+  stubs.push({ row: row.id, x });
+  const way = isSource ? 1 : -1;
+  ctx.beginPath();
+  ctx.moveTo(x, row.y + 2);
+  ctx.lineTo(x + way * 7, row.y - 5);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.font = font(10.5);
+  ctx.textAlign = isSource ? "left" : "right";
+  ctx.textBaseline = "alphabetic";
+  haloText(ctx, other.task, x + way * 9, row.y - 1, theme.ink2, theme.panel);
+}
+
+// ---- names ----
+
+function drawNames(ctx, scene) {
+  const { theme, area, layout, scroll } = scene;
+  const top = area.y - scroll;
+  const right = area.x - 10;
+  ctx.textBaseline = "middle";
+  for (const lane of layout.lanes) {
+    if (lane.lane === "client") continue; // the title stands there
+    const style = font(lane.h >= 17 ? 12 : 11, 400);
+    const isThin = isFolded(lane.lane, lane.count, scene.unfolded, lane.task);
+    const words = isThin ? `${lane.label} ×${lane.count} ›` : lane.label;
+    const text = ellipsis(words, (part) => textWidth(ctx, part, style), right - EDGE - 10,
+      { cut: "start", least: 3 });
+    ctx.font = style;
+    ctx.fillStyle = theme.ink2;
+    ctx.textAlign = "right";
+    ctx.fillText(text, right, top + lane.y + lane.h / 2 + 0.5);
+  }
+  ctx.textAlign = "left";
+  for (const box of layout.boxes) drawTitle(ctx, scene, box, top);
+}
+
+function drawTitle(ctx, { theme, devices, area, isNarrow }, box, top) {
+  const room = area.x - EDGE - 18;
+  const strong = font(14, 700);
+  const measure = (words) => textWidth(ctx, words, strong);
+  ctx.font = strong;
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(ellipsis(box.task, measure, room, { least: 2 }), EDGE + 10, top + box.y + 17);
+  const device = devices.get(box.task);
+  if (!device || isNarrow) return; // the lanes' names need the line
+  ctx.font = font(11.5, 400, '"JetBrains Mono", "SF Mono", Consolas, monospace');
+  ctx.fillStyle = theme.ink2;
+  ctx.fillText(device, EDGE + 10, top + box.y + 33);
+}
+
+function drawThumb(ctx, { area, layout, scroll, width }, theme) {
+  const share = area.h / layout.height;
+  ctx.fillStyle = theme.line2;
+  roundRect(ctx, width - 6, area.y + scroll * share + 2, 4, Math.max(20, area.h * share - 4), 2);
+  ctx.fill();
+}

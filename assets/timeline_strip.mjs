@@ -1,0 +1,155 @@
+// Above the bars: all steps as a strip of how busy each task was, with the window as a frame in it,
+// and the time axis with the cursor.
+
+import { ellipsis, font, textWidth } from "./core.mjs";
+import { roundRect } from "./shapes.mjs";
+import { MERGE_PX, instantText, stepLabels } from "./timeline_model.mjs";
+
+export const STRIP_HEAD = 26; // the line of step numbers
+const COLUMNS_A_HUE = 4;
+const GAP_FROM_PX = 10; // shorter steps run into one another
+export const AXIS_PX = 34;
+
+/** Heights of the strip for so many tasks: {rowH, pitch, height}. */
+export function stripSize(tasks) {
+  const pitch = tasks > 3 ? Math.max(8, Math.floor(81 / tasks)) : 27;
+  return { pitch, rowH: Math.max(5, Math.min(20, pitch - 4)), height: STRIP_HEAD + tasks * pitch + 6 };
+}
+
+export function drawStrip(ctx, scene) {
+  const { theme, width, strip, area } = scene;
+  const { pitch, rowH, height } = stripSize(strip.tasks.length);
+  ctx.fillStyle = theme.panel;
+  ctx.fillRect(0, 0, width, height);
+  ctx.fillStyle = theme.line;
+  ctx.fillRect(0, height - 1, width, 1);
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  ctx.fillStyle = theme.ink;
+  write(ctx, scene.words.strip, 18, STRIP_HEAD / 2 + 1, font(12, 650), area.x - 26);
+  strip.tasks.forEach((task, n) => {
+    const y = STRIP_HEAD + n * pitch;
+    drawTask(ctx, scene, task, y, rowH);
+    const isShown = scene.task === null || scene.task === task.task;
+    ctx.textAlign = "right";
+    ctx.fillStyle = isShown ? theme.ink : theme.ink3;
+    const style = font(12, isShown ? 650 : 400);
+    if (pitch >= 15) write(ctx, task.task, area.x - 10, y + rowH / 2 + 1, style, area.x - 26);
+  });
+  drawSteps(ctx, scene, STRIP_HEAD, height);
+  drawFrame(ctx, scene, STRIP_HEAD - 4, height - 3);
+}
+
+function write(ctx, text, x, y, style, room) {
+  ctx.font = style;
+  ctx.fillText(ellipsis(text, (words) => textWidth(ctx, words, style), room, { least: 2 }), x, y);
+}
+
+export const stripX = ({ strip, area }, at) =>
+  area.x + ((at - strip.from) / (strip.to - strip.from)) * area.w;
+
+function drawTask(ctx, { theme, area, strip }, { busy, hue }, y, h) {
+  ctx.fillStyle = theme.sunk;
+  ctx.fillRect(area.x, y, area.w, h);
+  const columns = Math.floor(area.w / MERGE_PX);
+  const each = busy.length / columns;
+  for (let group = 0; group < columns; group += COLUMNS_A_HUE) {
+    const sums = new Map();
+    const shares = [];
+    for (let c = group; c < Math.min(columns, group + COLUMNS_A_HUE); c += 1) {
+      const begin = Math.floor(c * each);
+      const end = Math.max(begin + 1, Math.floor((c + 1) * each));
+      let total = 0;
+      for (let b = begin; b < end; b += 1) {
+        total += busy[b];
+        sums.set(hue[b], (sums.get(hue[b]) ?? 0) + busy[b]);
+      }
+      shares.push(total / (end - begin) / 100);
+    }
+    const larger = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
+    ctx.fillStyle = theme[strip.hues[larger]];
+    shares.forEach((share, k) => {
+      if (!share) return;
+      const tall = Math.max(2, share * h);
+      ctx.fillRect(area.x + (group + k) * MERGE_PX, y + h - tall, MERGE_PX, tall);
+    });
+  }
+}
+
+/** Numbers over the steps of the leading task, and a gap at each of their ends. */
+function drawSteps(ctx, scene, top, bottom) {
+  const { theme, steps, step, outstanding } = scene;
+  const place = (s) => [stripX(scene, s.start), stripX(scene, s.end)];
+  const style = (number) => font(12, number === step || number === outstanding ? 700 : 400);
+  const widthOf = (text) => textWidth(ctx, text, font(12, 700));
+  ctx.fillStyle = theme.panel;
+  for (const s of steps) {
+    const [left, right] = place(s);
+    if (right - left >= GAP_FROM_PX) ctx.fillRect(Math.round(right) - 1, top, 2, bottom - top - 6);
+  }
+  ctx.textAlign = "center";
+  for (const { number, middle } of stepLabels(steps, place, widthOf, step, outstanding)) {
+    ctx.font = style(number);
+    ctx.fillStyle = number === outstanding ? theme["error-s"]
+      : number === step ? theme.ink : theme.ink2;
+    ctx.fillText(String(number), middle, STRIP_HEAD / 2 + 1);
+  }
+}
+
+/** The window in the strip, at least 8 px wide so that a hand can take it. */
+export function frameOf(scene) {
+  const { area, from, to } = scene;
+  const [a, b] = [stripX(scene, from), stripX(scene, to)];
+  const wide = Math.max(8, b - a);
+  const middle = Math.min(area.x + area.w + 2, Math.max(area.x - 2, (a + b) / 2));
+  const left = Math.max(area.x - 3, middle - wide / 2);
+  return [left, Math.min(area.x + area.w + 3, middle + wide / 2)];
+}
+
+function drawFrame(ctx, scene, top, bottom) {
+  const [left, right] = frameOf(scene);
+  roundRect(ctx, left, top, right - left, bottom - top, 4);
+  ctx.strokeStyle = scene.theme.ink;
+  ctx.lineWidth = 2.2;
+  ctx.stroke();
+}
+
+// ---- axis ----
+
+export function drawAxis(ctx, scene, top) {
+  const { theme, area, from, scale, ticks, width } = scene;
+  const chip = scene.cursor === null ? null : cursorChip(ctx, scene);
+  ctx.fillStyle = theme.bg;
+  ctx.fillRect(0, top, width, AXIS_PX);
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "center";
+  ctx.font = font(12, 400);
+  ctx.fillStyle = theme.ink2;
+  ticks.ticks.forEach(({ at, text }, n) => {
+    const x = area.x + (at - from) * scale;
+    const label = n ? text : `${text} ${ticks.unit}`;
+    const half = textWidth(ctx, label, font(12, 400)) / 2;
+    const left = Math.max(area.x - 6, Math.min(x - half, width - 8 - 2 * half));
+    const isHidden = chip && left < chip.x + chip.w + 6 && left + 2 * half > chip.x - 6;
+    if (!isHidden) ctx.fillText(label, left + half, top + AXIS_PX / 2);
+  });
+  if (chip) drawCursor(ctx, scene, chip, top);
+}
+
+function cursorChip(ctx, { area, cursor, from, to, scale, origin, width }) {
+  const text = instantText(cursor, origin, to - from);
+  const w = textWidth(ctx, text, font(12, 650)) + 12;
+  const x = area.x + (cursor - from) * scale;
+  return { text, line: x, w, x: Math.min(width - w - 4, Math.max(4, x - w / 2)) };
+}
+
+function drawCursor(ctx, { theme, height }, { text, line, x, w }, top) {
+  ctx.fillStyle = theme.ink;
+  ctx.fillRect(Math.round(line), top + AXIS_PX - 8, 1.4, height - top - AXIS_PX + 8);
+  roundRect(ctx, x, top + 7, w, 20, 4);
+  ctx.fill();
+  ctx.fillStyle = theme.bg;
+  ctx.font = font(12, 650);
+  ctx.textAlign = "center";
+  ctx.fillText(text, x + w / 2, top + 17.5);
+}

@@ -307,6 +307,20 @@ def test_a_client_does_not_wait_for_ever(pair: tuple[Task, Task]) -> None:
     client.close()
 
 
+def test_a_session_can_be_closed_while_its_step_runs(pair: tuple[Task, Task]) -> None:
+    steps: list[StepDone] = []
+    pair[1].master.on_step = lambda _, done: steps.append(done)
+    client = RemoteMaster(pair[1].server.address, step_timeout_s=5)
+    thread = threading.Thread(target=lambda: client.run_step(step(x=torch.ones(1))))
+    thread.start()
+    eventually(lambda: bool(steps), "the step runs")
+    with pytest.raises(StepError, match="Session was closed"):
+        client.close_session("s")
+    steps[0](RunStepResult({}, 1))
+    thread.join(5)
+    client.close()
+
+
 def test_the_trace_context_travels_with_every_call(
     pair: tuple[Task, Task], client: RemoteMaster
 ) -> None:

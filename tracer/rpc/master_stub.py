@@ -102,8 +102,9 @@ class RemoteMaster(MasterInterface):
         return decode(ListDevicesResponse, answer).devices
 
     def _unary(self, name: str, request: Message, context: SpanContext) -> bytes:
-        with self._lock:
-            self._dialed()
+        if self._stream is None:  # else a step may hold the lock, and this call may be to end it
+            with self._lock:
+                self._dialed()
         method = f"{MASTER_SERVICE}/{name}"
         with self._span(method, context) as call:
             stub: Any = self._channel.unary_unary(f"/{method}")

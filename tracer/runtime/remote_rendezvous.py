@@ -90,7 +90,7 @@ class StepRendezvous:
         if error is not None:
             done(Received(error=error))
             return
-        assert peer is not None  # executors start after initialize
+        assert peer is not None, "executors start after initialize"
         arrived = partial(self._arrived, request_id)
         try:
             peer(source).recv_tensor(self.step_id, key, request_id, context, arrived)

@@ -4,7 +4,7 @@ import threading
 
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.runtime.graph_manager import GraphManager
-from tracer.runtime.interfaces import WorkerInterface
+from tracer.runtime.interfaces import StepError, WorkerInterface
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
 
@@ -19,14 +19,20 @@ class WorkerSession:
         self._peers: dict[TaskName, WorkerInterface] = {}
 
     def peer(self, task: TaskName) -> WorkerInterface:
-        """The stub of another task, taken from the cache once a session."""
+        """The stub of another task, taken from the cache once a session. Raises StepError."""
         found = self._peers.get(task)
         if found is not None:
             return found
         with self._lock:
             if task not in self._peers:
-                self._peers[task] = self._cache.acquire(task, self._cluster.address(task))
+                self._peers[task] = self._cache.acquire(task, self._address(task))
             return self._peers[task]
+
+    def _address(self, task: TaskName) -> str:
+        try:
+            return self._cluster.address(task)
+        except KeyError as error:
+            raise StepError("INVALID_ARGUMENT", str(error.args[0])) from None
 
     def close(self) -> None:
         with self._lock:

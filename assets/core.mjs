@@ -89,9 +89,8 @@ export const heat = (theme, hue, share) =>
 export function heatShare(value, low, high) {
   if (!(value > 0) || !(high > 0)) return 0;
   if (!(high > low)) return 1;
-  const floor = Math.max(low, high / 1e6, 1e-9);
-  const share = isLogScale(floor, high)
-    ? Math.log(value / floor) / Math.log(high / floor)
+  const share = isLogScale(low, high)
+    ? Math.log(value / low) / Math.log(high / low)
     : (value - low) / (high - low);
   return Math.min(1, Math.max(0, share));
 }

@@ -98,7 +98,8 @@ function drawTitle(ctx, scene, box) {
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   if (x + column < 8) {
-    drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), y + box.h * zoom - 24));
+    const bottom = y + box.h * zoom - 24;
+    if (bottom > 4) drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), bottom));
   } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoom);
   else drawFullTitle(ctx, scene, box, name, x, y, column - 12);
 }

@@ -226,7 +226,7 @@ function packFrames(model, boxId, [x0, x1], y0, most) {
   const needed = () => frames.reduce((sum, frame) => sum + widthOf(frame) + FRAME.apart, 0);
   while (needed() > x1 - x0 && rows < Math.max(most, 24)) rows += 1;
   const spare = Math.max(0, x1 - x0 - needed()) / Math.max(1, frames.length);
-  const apart = FRAME.apart + Math.min(28, spare);
+  const apart = FRAME.apart + Math.min(44, spare);
   const h = rows * step + 2 * FRAME.pad - 2;
   const line = FRAME.head + h + FRAME.foot;
   let [x, y] = [x0, y0];
@@ -239,7 +239,7 @@ function packFrames(model, boxId, [x0, x1], y0, most) {
       x: x + FRAME.pad + (i % columns) * step,
       y: y + FRAME.head + FRAME.pad + Math.floor(i / columns) * step,
     }));
-    Object.assign(frame, { x, y: y + FRAME.head, w, h });
+    Object.assign(frame, { x, y: y + FRAME.head, w, h, room: w + apart - 4 });
     x += w + apart;
   }
   return { placed: frames, height: y + line - y0 };

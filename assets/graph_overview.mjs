@@ -64,7 +64,7 @@ function drawFrame(ctx, scene, frame) {
   ctx.textBaseline = "alphabetic";
   const middle = frame.x + frame.w / 2;
   const label = frame.label || scene.words.kinds[frame.kind] || "";
-  const name = ellipsis(label, (t) => textWidth(ctx, t, font(11, 600)), frame.w + 4, { least: 3 });
+  const name = ellipsis(label, (t) => textWidth(ctx, t, font(11, 600)), frame.room, { least: 3 });
   ctx.font = font(11, 600);
   ctx.fillStyle = theme.ink;
   ctx.fillText(name, middle, frame.y - 5);

@@ -1,0 +1,173 @@
+// The pure parts of the graph canvas, on the graph of a real TensorFlow partition.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import * as core from "../../assets/core.mjs";
+import * as graph from "../../assets/graph_model.mjs";
+import { tagPoints } from "../../assets/shapes.mjs";
+
+const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url)));
+const payload = read("./graph_payload.json");
+const model = graph.buildModel(payload);
+const light = { panel: "#ffffff", ink: "#16191d", compute: "#0072b2", send: "#e69f00" };
+
+test("levels of detail change at the zooms of the design", () => {
+  const names = [0.2, 0.25, 0.4, 0.5, 0.79, 0.8, 1.4, 1.41].map((z) => graph.levelOf(z).name);
+  assert.deepEqual(names, [
+    "overview", "small", "small", "glyphs", "glyphs", "names", "names", "cards",
+  ]);
+  assert.equal(graph.levelOf(0.4).tag, 8);
+  assert.equal(graph.levelOf(1).tag, 18);
+});
+
+test("a wire is as wide as its bytes, and never wider than 9 px", () => {
+  assert.equal(graph.wireWidth(40).toFixed(1), "1.8");
+  assert.equal(graph.wireWidth(10 * 1024).toFixed(1), "3.7");
+  assert.equal(graph.wireWidth(784 * 1024).toFixed(1), "7.0");
+  assert.equal(graph.wireWidth(2 ** 40), 9);
+});
+
+test("every tile is found where it is drawn, and its node is what a click selects", () => {
+  const grid = graph.hitGrid(payload);
+  for (const tile of payload.tiles) {
+    const hit = grid.at(tile.x, tile.y);
+    assert.equal(hit.id, tile.id);
+    const selection = graph.selectionOf(model, hit);
+    assert.equal(graph.resolve(model, selection).tile, tile.id);
+  }
+});
+
+test("both tags of every wire are found, and mean the wire", () => {
+  const grid = graph.hitGrid(payload);
+  for (const wire of payload.wires) {
+    for (const [x, y] of [wire.points[0], wire.points.at(-1)]) {
+      assert.deepEqual(grid.at(x, y), { type: "wire", id: wire.id });
+    }
+    const selection = graph.selectionOf(model, { type: "wire", id: wire.id });
+    assert.deepEqual(graph.resolve(model, selection), { wire: wire.id });
+  }
+});
+
+test("a selection of any kind leads to the same thing", () => {
+  const wire = payload.wires.find((one) => one.label === "∇w1");
+  for (const [type, id] of [
+    ["edge", `${wire.send}→${wire.recv}`], ["key", wire.key], ["span", wire.spans[1]],
+    ["node", wire.recv], ["node", wire.send],
+  ]) {
+    assert.deepEqual(graph.resolve(model, { type, id }), { wire: wire.id }, type);
+  }
+  assert.equal(graph.resolve(model, { type: "node", id: "no/such" }), null);
+  assert.equal(graph.resolve(model, null), null);
+});
+
+test("a selected op lights what it exchanges values with, and nothing else", () => {
+  const name = "train/update_w1/ApplyGradientDescent";
+  const found = graph.resolve(model, { type: "node", id: name });
+  const lit = graph.litBy(model, found);
+  const labels = [...lit.wires].map((id) => model.wires.get(id).label);
+  assert.deepEqual(labels, ["∇w1"]);
+  assert.ok(lit.tiles.has("w1"));
+  assert.ok(!lit.tiles.has("w2"));
+});
+
+test("heat is logarithmic above two decades only", () => {
+  assert.equal(core.heatShare(50, 0, 100), 0.5);
+  assert.ok(!core.isLogScale(1, 100));
+  assert.ok(core.isLogScale(1, 101));
+  assert.equal(core.heatShare(100, 1, 10_000), 0.5);
+  assert.equal(core.heatShare(0, 1, 10), 0);
+  assert.equal(core.heat(light, "compute", 1), "#0072b2");
+});
+
+test("a glyph on a heated tile keeps a contrast of four", () => {
+  for (let share = 0; share <= 1; share += 0.01) {
+    const fill = core.heat(light, "compute", share);
+    assert.ok(core.contrast(core.inkOn(fill, light), fill) >= 4, String(share));
+  }
+});
+
+test("a stage grows out of the one before: kept tiles move, others fade", () => {
+  const before = { tiles: [{ id: "a", x: 0, y: 0 }, { id: "gone", x: 5, y: 5 }], boxes: [] };
+  const after = { tiles: [{ id: "a", x: 10, y: 20 }, { id: "new", x: 1, y: 1 }], boxes: [] };
+  const { tiles } = graph.interpolate(before, after, 0.5);
+  const found = Object.fromEntries(tiles.map((tile) => [tile.id, tile]));
+  assert.deepEqual([found.a.x, found.a.y, found.a.shown], [5, 10, 1]);
+  assert.deepEqual([found.gone.shown, found.new.shown], [0.5, 0.5]);
+});
+
+test("the overview shows every node once, inside its box, and bundles without shared lanes", () => {
+  const view = graph.overview(model, 1000, 700);
+  const seen = view.frames.flatMap((frame) => frame.squares.map((square) => square.node.id));
+  assert.deepEqual(seen.sort(), payload.nodes.map((node) => node.id).sort());
+  for (const frame of view.frames) {
+    const box = view.boxes.find((one) => one.id === frame.box);
+    assert.ok(frame.y >= box.y && frame.y + frame.h <= box.y + box.h, frame.id);
+    for (const { x, y } of frame.squares) {
+      assert.ok(x >= frame.x && x + 6 <= frame.x + frame.w);
+      assert.ok(y >= frame.y && y + 6 <= frame.y + frame.h);
+    }
+  }
+  const bytes = payload.wires.reduce((sum, wire) => sum + wire.bytes, 0);
+  assert.equal(view.bundles.reduce((sum, bundle) => sum + bundle.bytes, 0), bytes);
+  for (const a of view.bundles) {
+    for (const b of view.bundles) {
+      if (a === b || a.side !== b.side || a.points[1][0] !== b.points[1][0]) continue;
+      const [low, high] = [a, b].map((one) => [one.points[1][1], one.points[2][1]])
+        .map((ys) => ys.sort((p, q) => p - q)).sort((p, q) => p[0] - q[0]);
+      assert.ok(low[1] < high[0], `${a.id} and ${b.id}`);
+    }
+  }
+});
+
+test("zooming keeps the point under the pointer", () => {
+  const port = new core.Viewport({ x: 10, y: 20, scaleX: 0.5, scaleY: 2 });
+  const before = port.toWorld(300, 200);
+  port.zoomAt(300, 200, 1.7);
+  assert.deepEqual(port.toWorld(300, 200).map((v) => v.toFixed(9)),
+    before.map((v) => v.toFixed(9)));
+  port.panBy(5, 6);
+  const [x, y] = port.toScreen(...before);
+  assert.deepEqual([x.toFixed(6), y.toFixed(6)], ["305.000000", "206.000000"]);
+});
+
+test("the nearest thing lies in the direction that was asked for", () => {
+  const grid = new core.HitGrid();
+  for (const [item, x, y] of [["right", 100, 0], ["far", 300, 0], ["below", 0, 100]]) {
+    grid.add(item, x, y, 10, 10);
+  }
+  assert.equal(grid.nearest(5, 5, 1, 0), "right");
+  assert.equal(grid.nearest(5, 5, 0, 1), "below");
+  assert.equal(grid.nearest(5, 5, -1, 0), null);
+});
+
+test("a rectangle longer than the grid is found all along", () => {
+  const grid = new core.HitGrid(10);
+  grid.add("wire", 0, 0, 100_000, 4);
+  assert.equal(grid.at(99_000, 2), "wire");
+  assert.equal(grid.at(99_000, 9), null);
+});
+
+test("text is cut at letters, at the end or the start, or left out", () => {
+  const measure = (text) => Array.from(text).length;
+  assert.equal(core.ellipsis("update_w1", measure, 9), "update_w1");
+  assert.equal(core.ellipsis("update_w1", measure, 6), "updat…");
+  assert.equal(core.ellipsis("update_w1", measure, 6, { cut: "start" }), "…te_w1");
+  assert.equal(core.ellipsis("update_w1", measure, 3), "");
+  assert.equal(core.ellipsis("😀😀😀😀😀😀", measure, 5), "😀😀😀😀…");
+});
+
+test("numbers have one unit and three figures", () => {
+  assert.deepEqual([3, 1_640, 830_000, 9_240_000, 1.2e9].map(core.formatNs),
+    ["3 ns", "1.6 µs", "830 µs", "9.24 ms", "1.20 s"]);
+  assert.deepEqual([40, 1024, 784 * 1024, 12.8 * 2 ** 20].map(core.formatBytes),
+    ["40 B", "1.00 KiB", "784 KiB", "12.8 MiB"]);
+  assert.equal(core.grouped(4_298_000), "4,298,000");
+});
+
+test("a Send points where its tensor goes, a Recv has its notch where it comes from", () => {
+  const tip = (kind, way) => tagPoints(kind, 0, 0, 18, way);
+  assert.ok(tip("send", "down").some(([x, y]) => x === 0 && y === 9));
+  assert.ok(tip("recv", "down").some(([x, y]) => x === 0 && y < 0 && y > -9));
+  assert.ok(tip("send", "left").some(([x, y]) => x === -9 && y === 0));
+});

@@ -1,0 +1,152 @@
+"""RecvTensor between two processes over the frame stream: 1 KB and 64 MB. Prints JSON.
+
+A block is pulls one after another, by a thread that waits for each. CPU is of both processes.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import psutil
+import torch
+
+from tests.bench.blocks import spread
+from tracer.launch.environment import thread_settings
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.step import SpanContext
+from tracer.rpc.channels import NOT_SAMPLED
+from tracer.rpc.server import serve
+from tracer.rpc.transport import Transport
+from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.interfaces import (
+    Received,
+    RecvDone,
+    RunDone,
+    RunGraphRequest,
+    StepError,
+    WorkerInterface,
+    WorkerStatus,
+)
+
+PS = TaskName("ps", 0)
+BLOCKS = 20
+SIZES = {"1 KB": (1 << 10, 500), "64 MB": (64 << 20, 2)}  #: bytes, pulls a block
+
+
+class Source(WorkerInterface):
+    """Answers every pull at once, with as many bytes as the key says."""
+
+    task = PS
+
+    def __init__(self) -> None:
+        self._tensors = {
+            str(size): torch.zeros(size, dtype=torch.uint8) for size, _ in SIZES.values()
+        }
+
+    def recv_tensor(
+        self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
+    ) -> None:
+        done(Received(self._tensors[key]))
+
+    def get_status(self) -> WorkerStatus:
+        return WorkerStatus(())
+
+    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None: ...
+
+    def delete_worker_session(self, session: str) -> None: ...
+
+    def register_graph(
+        self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
+    ) -> str:
+        return ""
+
+    def deregister_graph(self, session: str, graph_handle: str) -> None: ...
+
+    def run_graph(self, request: RunGraphRequest, done: RunDone) -> None: ...
+
+    def start_abort(self, step_id: int, error: StepError) -> None: ...
+
+    def cleanup_graph(self, step_id: int) -> None: ...
+
+
+def source() -> None:
+    server = serve(Transport(str(PS)), Source(), None, "127.0.0.1:0")
+    print(server.address, flush=True)
+    sys.stdin.read()
+    server.stop()
+
+
+def pull(stub: RemoteWorker, size: int) -> None:
+    arrived = threading.Event()
+    items: list[Received] = []
+
+    def done(item: Received) -> None:
+        items.append(item)
+        arrived.set()
+
+    stub.recv_tensor(1, str(size), 0, NOT_SAMPLED, done)
+    arrived.wait(60)
+    tensor = items[0].tensor
+    assert tensor is not None
+    assert tensor.nbytes == size
+
+
+def measure(one: Callable[[], None], count: int, other: psutil.Process) -> tuple[float, float]:
+    """Wall and CPU microseconds of one pull."""
+
+    def cpu() -> float:
+        return sum(sum(p.cpu_times()[:2]) for p in (other, psutil.Process()))
+
+    before, began = cpu(), time.perf_counter()
+    for _ in range(count):
+        one()
+    return (time.perf_counter() - began) * 1e6 / count, (cpu() - before) * 1e6 / count
+
+
+def main() -> None:
+    child = subprocess.Popen(
+        [sys.executable, __file__, "source"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **thread_settings(2)},
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    transport = Transport("worker:0")
+    stub = RemoteWorker(transport, PS, child.stdout.readline().strip())
+    other = psutil.Process(child.pid)
+    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in SIZES}
+    for size, count in SIZES.values():
+        measure(partial(pull, stub, size), count, other)
+    for number in range(BLOCKS):
+        for name in list(SIZES)[:: 1 if number % 2 else -1]:
+            size, count = SIZES[name]
+            rounds[name].append(measure(partial(pull, stub, size), count, other))
+    report = {
+        name: {
+            "us": spread([wall for wall, _ in blocks]),
+            "cpu_us": spread([cpu for _, cpu in blocks]),
+            "MB_per_s": spread([SIZES[name][0] / wall for wall, _ in blocks]),
+        }
+        for name, blocks in rounds.items()
+    }
+    transport.close()
+    child.stdin.close()
+    child.wait(10)
+    print(json.dumps({"bench": "RecvTensor over the frame stream", **report}, indent=1))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["source"]:
+        source()
+    elif "MALLOC_MMAP_THRESHOLD_" in os.environ:
+        main()
+    else:  # the settings of a task, which must be there before torch is loaded
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **thread_settings(2)})

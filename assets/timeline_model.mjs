@@ -53,13 +53,11 @@ export function instantText(at, origin, length) {
   return `${((at - origin) / size).toFixed(digits).replace("-", "−")} ${unit}`;
 }
 
-/** The window [from, to] moved and stretched into what may be looked at: the run and a bit around. */
+/** The window [from, to] moved and stretched so that its middle lies in the run. */
 export function clampWindow(from, to, end) {
-  const room = Math.max(end, LEAST_WINDOW_NS);
-  const length = Math.min(Math.max(to - from, LEAST_WINDOW_NS), room * 1.1);
-  const margin = Math.max(room * 0.05, length * 0.5);
-  const middle = Math.min(Math.max((from + to) / 2, length / 2 - margin),
-    room + margin - length / 2);
+  const run = Math.max(end, LEAST_WINDOW_NS);
+  const length = Math.min(Math.max(to - from, LEAST_WINDOW_NS), run * 1.1);
+  const middle = Math.min(Math.max((from + to) / 2, 0), run);
   return [middle - length / 2, middle + length / 2];
 }
 

@@ -136,7 +136,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     spans = trace.all
     begin = min((step.start for step in trace.steps), default=trace.start)
     end = max((step.end for step in trace.steps), default=trace.end)
-    edges = np.linspace(begin, max(end, begin + 1), buckets + 1).astype(np.int64)
+    edges = begin + np.linspace(0, max(end - begin, 1), buckets + 1).astype(np.int64)
     length = np.maximum(np.diff(edges), 1)
     owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)
     hues = hues_of(spans)

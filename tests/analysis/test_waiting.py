@@ -1,0 +1,50 @@
+"""At every instant a task waits for one value at most: the next one, and only when nothing runs."""
+
+from pathlib import Path
+
+from tests.store.sample_trace import EPOCH, write_trace
+from vizdist.analysis.waiting import idle_wait
+from vizdist.store.columns import SpanRecord
+from vizdist.store.trace import Trace, open_trace
+
+
+def op(begin: int, end: int, task: str = "worker:0") -> SpanRecord:
+    return SpanRecord(task, "executor CPU:0", EPOCH + begin, EPOCH + end, "mm", "op.run")
+
+
+def recv(begin: int, came: int, end: int, depth: int = 0) -> SpanRecord:
+    return SpanRecord(
+        "worker:0", "recv CPU:0", EPOCH + begin, EPOCH + end, "w", "rendezvous.recv",
+        depth=depth, wait=came - begin,
+    )  # fmt: skip
+
+
+def opened(folder: Path, *spans: SpanRecord) -> Trace:
+    return open_trace(write_trace(folder / "x.trace", spans))
+
+
+def idle_of_recvs(trace: Trace) -> list[int]:
+    idle = idle_wait(trace, trace.all)
+    return [int(ns) for ns in idle[trace.all.is_kind("rendezvous.recv")]]
+
+
+def test_a_wait_behind_running_ops_costs_nothing(tmp_path: Path) -> None:
+    assert idle_of_recvs(opened(tmp_path, op(0, 500), recv(100, 400, 450))) == [0]
+
+
+def test_what_is_left_of_a_wait_after_the_last_op_costs(tmp_path: Path) -> None:
+    assert idle_of_recvs(opened(tmp_path, op(0, 300), recv(100, 400, 450))) == [100]
+
+
+def test_ops_of_another_task_do_not_count(tmp_path: Path) -> None:
+    assert idle_of_recvs(opened(tmp_path, op(0, 500, "ps:0"), recv(100, 400, 450))) == [300]
+
+
+def test_of_two_values_the_next_to_come_is_waited_for(tmp_path: Path) -> None:
+    trace = opened(tmp_path, recv(0, 100, 120), recv(0, 250, 260, depth=1))
+    assert idle_of_recvs(trace) == [100, 150]
+
+
+def test_ops_have_no_wait(tmp_path: Path) -> None:
+    trace = opened(tmp_path, op(0, 10), recv(20, 30, 40))
+    assert idle_wait(trace, trace.all)[trace.all.is_kind("op.run")].tolist() == [0]

@@ -1,0 +1,55 @@
+"""The card says what was recorded of a span, and text stays text."""
+
+from pathlib import Path
+
+import pytest
+from dash.development.base_component import Component
+
+from tests.store.sample_trace import EPOCH, training_step, write_trace
+from vizdist.analysis.lit import lit_by
+from vizdist.analysis.selection import Selection
+from vizdist.components.span_card import span_card
+from vizdist.store.columns import SpanRecord
+from vizdist.store.trace import Trace, open_trace
+
+PAYLOAD = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Trace:
+    mark = SpanRecord("worker:0", "executor", EPOCH, EPOCH, PAYLOAD, "op.run", span=9, flags=1)
+    return open_trace(write_trace(tmp_path / "x.trace", [*training_step(1), mark]))
+
+
+def texts(parts: object) -> list[str]:
+    if isinstance(parts, str):
+        return [parts]
+    if isinstance(parts, Component):
+        return texts(getattr(parts, "children", None) or [])
+    return [text for part in parts or () for text in texts(part)]  # type: ignore[attr-defined]
+
+
+def card(trace: Trace, kind: str, name: str) -> list[str]:
+    return texts(span_card(trace, lit_by(trace, Selection(type=kind, id=name), 1), "en"))
+
+
+def test_a_recv_says_its_wait_its_transfer_and_who_sent_it(trace: Trace) -> None:
+    said = card(trace, "span", f"{103:016x}")
+    assert said[said.index("Wait") :][:4] == ["Wait", "0.05 µs", "Transfer", "0.15 µs"]
+    assert said[said.index("Sent by") + 1] == "ps:0 · w"
+    assert said[said.index("Start in step") + 1] == "0.40 µs"
+
+
+def test_an_op_says_how_long_it_queued(trace: Trace) -> None:
+    said = card(trace, "node", "mm")
+    assert said[said.index("Queued") + 1] == "0.10 µs"
+
+
+def test_a_name_from_the_trace_is_text(trace: Trace) -> None:
+    said = card(trace, "span", f"{9:016x}")
+    assert PAYLOAD in said
+    assert "error" in said
+
+
+def test_nothing_selected_says_what_to_do(trace: Trace) -> None:
+    assert texts(span_card(trace, lit_by(trace, None, 1), "en"))[0] == "No span is selected"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.sample_trace import training_step, write_trace
+from tests.store.sample_trace import move_segment, training_step, write_trace
 from vizdist.store.library import OPENED, Library
 from vizdist.store.problems import TraceError
 
@@ -47,6 +47,15 @@ def test_many_readers_share_one_opened_trace(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(set(map(id, found))) == 1
+
+
+def test_a_trace_that_grew_is_read_anew(tmp_path: Path) -> None:
+    library = Library()
+    path = write_trace(tmp_path / "one.trace", training_step(1))
+    trace_id = library.add(path)
+    before = library.open(trace_id)
+    move_segment(write_trace(tmp_path / "two.trace", training_step(2, at=2000)), path)
+    assert (len(before.steps), len(library.open(trace_id).steps)) == (1, 2)
 
 
 def test_the_trace_used_longest_ago_is_closed_first(tmp_path: Path) -> None:

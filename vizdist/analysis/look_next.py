@@ -59,7 +59,8 @@ def _faults(trace: Trace) -> Iterator[Finding]:
 
 
 def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
-    slow, usual = times.outlier, times.typical
+    slow = times.outlier
+    usual = times.usual_for(slow) if slow else None
     if slow is None or usual is None:
         return
     values: dict[str, object] = {
@@ -79,7 +80,10 @@ def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
 
 
 def _ops(trace: Trace, times: StepTimes) -> Iterator[Finding]:
-    for total in op_totals(trace)[:2]:
+    """The op and the update that cost most."""
+    totals = op_totals(trace)
+    worst = {total.is_update: total for total in reversed(totals)}
+    for total in worst.values():
         each = total.total / len(times.steps)
         values = {
             "name": total.name,

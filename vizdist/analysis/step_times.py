@@ -1,5 +1,6 @@
 """How long the steps took, and which one stands out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -27,6 +28,11 @@ class StepTimes:
             return 0
         return max(step.end for step in self.steps) - min(step.start for step in self.steps)
 
+    def usual_for(self, step: StepInfo) -> StepInfo | None:
+        """The step of median length among the other steps of the same task."""
+        others = [one for one in self.steps if one.task == step.task and one != step]
+        return _median(others) if others else None
+
     @property
     def outlier(self) -> StepInfo | None:
         """The slowest step, if it stands out."""
@@ -39,6 +45,9 @@ def step_times(trace: Trace) -> StepTimes:
     steps = trace.steps
     if not steps:
         return StepTimes((), None, None)
+    return StepTimes(steps, _median(steps), max(steps, key=lambda step: step.duration))
+
+
+def _median(steps: Sequence[StepInfo]) -> StepInfo:
     middle = median_low(step.duration for step in steps)
-    typical = next(step for step in steps if step.duration == middle)
-    return StepTimes(steps, typical, max(steps, key=lambda step: step.duration))
+    return next(step for step in steps if step.duration == middle)

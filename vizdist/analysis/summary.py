@@ -150,9 +150,10 @@ def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
 
 
 def _of_outlier(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
-    if times.outlier is None or times.typical is None:
+    if times.outlier is None:
         return
-    cause = why_slow(trace, times.outlier, times.typical)
+    usual = times.usual_for(times.outlier)
+    cause = why_slow(trace, times.outlier, usual) if usual else None
     values: dict[str, object] = {
         "step": times.outlier.number,
         "took": str(duration(times.outlier.duration)),

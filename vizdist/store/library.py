@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from tracer.model.trace_folder import Manifest, manifest_path
+from tracer.model.trace_folder import COLUMNS, SPANS, Manifest, manifest_path
 from vizdist.store.index import path_id
 from vizdist.store.problems import TraceError
 from vizdist.store.sources import OpenOptions, is_trace_folder
@@ -36,7 +36,7 @@ class Library:
         self._lock = threading.Lock()
         self._paths: dict[str, tuple[Path, OpenOptions]] = {}
         self._folders: list[Path] = []
-        self._opened: OrderedDict[str, Trace] = OrderedDict()
+        self._opened: OrderedDict[str, tuple[tuple[int, ...], Trace]] = OrderedDict()
         self._opening: dict[str, threading.Lock] = {}
         for path in paths:
             self.add(path)
@@ -70,30 +70,35 @@ class Library:
         return sorted(found, key=lambda entry: (-entry.changed_ns, entry.title))
 
     def open(self, trace_id: str) -> Trace:
-        """The trace of an id, opened once whoever asks; TraceError if there is none."""
+        """The trace of an id, opened once whoever asks, and again when it has grown.
+
+        Raises TraceError if there is none.
+        """
         with self._lock:
-            if trace_id in self._opened:
-                self._opened.move_to_end(trace_id)
-                return self._opened[trace_id]
             if trace_id not in self._paths:
                 raise TraceError("no trace has this id; the library lists those there are")
             path, options = self._paths[trace_id]
             opening = self._opening.setdefault(trace_id, threading.Lock())
         with opening:
+            stamp = _stamp(path)
             with self._lock:
-                if trace_id in self._opened:
-                    return self._opened[trace_id]
+                known, trace = self._opened.get(trace_id, (None, None))
+                if trace is not None and known == stamp:
+                    self._opened.move_to_end(trace_id)
+                    return trace
             trace = open_trace(path, trace_id, **options)
             with self._lock:
-                self._opened[trace_id] = trace
+                self._opened[trace_id] = stamp, trace
+                self._opened.move_to_end(trace_id)
                 while len(self._opened) > OPENED:
                     self._opened.popitem(last=False)
             return trace
 
-    def forget(self, trace_id: str) -> None:
-        """Lets go of an opened trace, so that it is read anew (a live one that grew)."""
-        with self._lock:
-            self._opened.pop(trace_id, None)
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a trace grows: the time of its file, or of its manifest and columns."""
+    files = [manifest_path(path), path / COLUMNS, path / SPANS] if path.is_dir() else [path]
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
 
 
 def _traces_in(folder: Path) -> Iterator[Path]:

@@ -73,13 +73,14 @@ def _kind_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:
     told = attributes.get("vizdist.kind")
     if told is not None:
         return _text(told)
-    if span.get("name") in SPAN_KINDS:
-        return _text(span["name"])
+    if (name := _text(span.get("name"))) in SPAN_KINDS:
+        return name
     otel = span.get("kind", 0)
     if isinstance(otel, str):
         category = otel.removeprefix("SPAN_KIND_").lower()
     else:
-        category = CATEGORIES[otel] if otel in range(len(CATEGORIES)) else CATEGORIES[0]
+        known = isinstance(otel, int) and 0 <= otel < len(CATEGORIES)
+        category = CATEGORIES[otel if known else 0]
     if any(name in attributes for name in _RPC_SYSTEMS):
         return _RPC_KINDS.get(category, category)
     return category
@@ -106,7 +107,7 @@ def _flags_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> int:
     for name, flag in _FLAG_ATTRIBUTES.items():
         if attributes.get(name) is True:
             flags |= flag
-    flags |= _EDGE_FLAGS.get(attributes.get("vizdist.edge.kind", ""), 0)
+    flags |= _EDGE_FLAGS.get(_text(attributes.get("vizdist.edge.kind")), 0)
     status = span.get("status")
     if isinstance(status, dict) and status.get("code") in STATUS_ERROR:
         flags |= Flag.ERROR

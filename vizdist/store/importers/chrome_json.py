@@ -22,13 +22,16 @@ from vizdist.store.problems import TraceError
 from vizdist.store.text_repair import JsonText
 
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-#: half of all spans outside these lengths: the unit is questioned
-PLAUSIBLE_NS = range(500, 100_000_000)
+#: the unit is questioned if half of all spans last longer than this …
+LONG_SPAN_NS = 100_000_000
+#: … or less than this in a trace that is over sooner than that
+SHORT_SPAN_NS, SHORT_TRACE_NS = 500, 100_000
+#: writers whose times are known to be µs
+TRUSTED_WRITERS = (b'"schemaVersion"', b'"deviceProperties"')
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*"?(\d+)')
-_NO_NUMBER = Decimal("NaN")
-_DIGITS_LIMIT = 19  #: ns since the epoch have 19 digits
+_DIGITS_LIMIT = 30  #: a power of ten beyond any time
 _OWN_FIELDS = {"ph", "name", "cat", "ts", "dur", "pid", "tid", "args"}
 
 Event = dict[str, Any]
@@ -57,10 +60,11 @@ class _Loader:
         self._sink = sink
         self._scale = NS_PER_UNIT[sink.time_unit]
         self._skipped: Counter[str] = Counter()
-        self._begun: dict[Thread, list[Event]] = defaultdict(list)
+        self._begun: dict[Thread, list[tuple[int, Event]]] = defaultdict(list)
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[Thread, str] = {}
         self._lengths: list[int] = []
+        self._first = 1 << 63
         self._read = {"X": self._complete, "B": self._begin, "E": self._end, "M": self._name}
 
     def load(self) -> None:
@@ -73,6 +77,8 @@ class _Loader:
             self._take(event)
         self._close_begun()
         self._tell(text.repairs, blocks.torn)
+        if self._sink.time_unit == "us" and not any(mark in head for mark in TRUSTED_WRITERS):
+            self._question_unit()
         self._rename(rank[1].decode() if rank else "")
 
     def _events(self, text: JsonText, prefix: str) -> Iterator[Any]:
@@ -93,33 +99,26 @@ class _Loader:
             self._skipped[f"phase {phase} without usable times"] += 1
 
     def _complete(self, event: Event) -> bool:
-        start = self._ns(event.get("ts"))
-        if start is None:
+        start, length = _number(event.get("ts")), _number(event.get("dur", 0))
+        if start is None or length is None:
             return False
-        if "dur" not in event:
-            self._add(event, start, start, Flag.UNFINISHED)
-            return True
-        length = _number(event["dur"])
-        end = self._ns(_number(event["ts"]) + length)
-        if end is None:
-            return False
-        self._add(event, start, end, 0)
+        flags = 0 if "dur" in event else Flag.UNFINISHED
+        self._add(event, self._ns(start), self._ns(start + length), flags)
         return True
 
     def _begin(self, event: Event) -> bool:
-        self._begun[_thread_of(event)].append(event)
-        return self._ns(event.get("ts")) is not None
+        start = _number(event.get("ts"))
+        if start is not None:
+            self._begun[_thread_of(event)].append((self._ns(start), event))
+        return start is not None
 
     def _end(self, event: Event) -> bool:
         stack = self._begun.get(_thread_of(event))
-        end = self._ns(event.get("ts"))
+        end = _number(event.get("ts"))
         if not stack or end is None:
             return False
-        begun = stack.pop()
-        start = self._ns(begun.get("ts"))
-        if start is None:
-            return False
-        self._add({**event, **begun}, start, max(start, end), 0)
+        start, begun = stack.pop()
+        self._add({**event, **begun}, start, max(start, self._ns(end)), 0)
         return True
 
     def _name(self, event: Event) -> bool:
@@ -133,11 +132,10 @@ class _Loader:
         return True
 
     def _close_begun(self) -> None:
+        """Spans that no end was written for last until the last end of the file."""
         for stack in self._begun.values():
-            for event in stack:
-                start = self._ns(event.get("ts"))
-                if start is not None:
-                    self._add(event, start, max(start, self._sink.last_end), Flag.UNFINISHED)
+            for start, event in stack:
+                self._add(event, start, max(start, self._sink.last_end), Flag.UNFINISHED)
 
     def _add(self, event: Event, start: int, end: int, flags: int) -> None:
         pid, tid = _thread_of(event)
@@ -145,6 +143,7 @@ class _Loader:
         number = self._sink.num_spans + 1
         member, line = self._sink.details.add(_otlp_span(event, number, name, start, end))
         self._lengths.append(end - start)
+        self._first = min(self._first, start)
         self._sink.add(
             SpanRecord(
                 task=pid,
@@ -162,12 +161,9 @@ class _Loader:
             self._path.name,
         )
 
-    def _ns(self, value: Any) -> int | None:
-        """Decimal text to whole ns, halves to even; None if it is no time."""
-        number = _number(value) * self._scale
-        if not number.is_finite() or number.adjusted() > _DIGITS_LIMIT:
-            return None
-        return int(number.to_integral_value())
+    def _ns(self, number: Decimal) -> int:
+        """Exact decimals to whole ns, halves to even."""
+        return int((number * self._scale).to_integral_value())
 
     def _tell(self, repairs: Mapping[str, int], torn: int) -> None:
         sink, name = self._sink, self._path.name
@@ -176,10 +172,15 @@ class _Loader:
         sink.say("torn", torn, name)
         reasons = ", ".join(f"{count:,} × {what}" for what, count in self._skipped.most_common(5))
         sink.say("skipped", sum(self._skipped.values()), name, reasons)
+
+    def _question_unit(self) -> None:
+        """Once a file, as a hint: nothing is ever scaled by guess (case I05)."""
         lengths = sorted(self._lengths)
-        middle = lengths[len(lengths) // 2] if lengths and lengths[-1] else PLAUSIBLE_NS.start
-        if middle not in PLAUSIBLE_NS and sink.time_unit == "us":
-            sink.say("time-unit", 1, name, f"{middle / 1000:g} µs")
+        if not lengths or not lengths[-1]:
+            return
+        middle, total = lengths[len(lengths) // 2], self._sink.last_end - self._first
+        if middle > LONG_SPAN_NS or (middle < SHORT_SPAN_NS and total < SHORT_TRACE_NS):
+            self._sink.say("time-unit", 1, self._path.name, f"{middle / 1000:g} µs")
 
     def _rename(self, rank: str) -> None:
         """Gives tasks and lanes the names that metadata events told, which may come last."""
@@ -200,14 +201,15 @@ def _thread_of(event: Event) -> Thread:
     return _text(event.get("pid", "?")), _text(event.get("tid", "?"))
 
 
-def _number(value: Any) -> Decimal:
-    """A number as it was written; NaN for what is none (`true` is none either)."""
+def _number(value: Any) -> Decimal | None:
+    """A number as it was written; None for what is none, and for what no time can be."""
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
-        return _NO_NUMBER
+        return None
     try:
-        return Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
-        return _NO_NUMBER
+        return None
+    return number if number.is_finite() and number.adjusted() < _DIGITS_LIMIT else None
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,175 @@
+"""What analyses say of a run whose every time, byte and version is known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.sample_run import PS, SLOW_NS, W_BYTES, sample_run, worker_device
+from tests.store.sample_trace import training_step, write_trace
+from tracer.model.trace_folder import TaskRecord
+from vizdist.analysis.bytes_moved import bytes_moved, tensor_title
+from vizdist.analysis.faults import faults
+from vizdist.analysis.graph_counts import graph_counts
+from vizdist.analysis.look_next import look_next
+from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.op_totals import op_totals
+from vizdist.analysis.report import finding_texts, report_json, report_text, sentence_text
+from vizdist.analysis.slow_step import why_slow
+from vizdist.analysis.staleness import histogram, staleness
+from vizdist.analysis.step_split import split_of_client
+from vizdist.analysis.step_times import step_times
+from vizdist.analysis.summary import summarise
+from vizdist.i18n import LANGUAGES
+from vizdist.store.problems import TraceError
+from vizdist.store.trace import Trace, open_trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return sample_run(tmp_path_factory.mktemp("run") / "known.trace")
+
+
+def test_steps_are_timed_and_the_slow_one_found(trace: Trace) -> None:
+    times = step_times(trace)
+    assert len(times.steps) == 6
+    assert times.median == 1400
+    assert times.outlier is not None
+    assert (times.outlier.number, times.outlier.task) == (3, "worker:1")
+
+
+def test_a_typical_step_is_split(trace: Trace) -> None:
+    parts = split_of_client(trace, trace.step(1, "worker:0")).parts
+    assert {name: ns for name, ns in parts.items() if ns} == {
+        "compute": 700,
+        "transfer": 100,
+        "wait": 100,
+        "other": 500,
+    }
+
+
+def test_the_slow_step_is_explained_by_the_op_that_ran_longer(trace: Trace) -> None:
+    times = step_times(trace)
+    assert times.outlier is not None
+    usual = times.usual_for(times.outlier)
+    assert usual is not None
+    assert usual.task == "worker:1"
+    cause = why_slow(trace, times.outlier, usual)
+    assert cause is not None
+    assert (cause.measure, cause.task, cause.name, cause.late) == ("run", "worker:1", "mm", SLOW_NS)
+    assert trace.span(cause.span).name == "mm"
+
+
+def test_bytes_are_those_of_the_variables_and_their_gradients(trace: Trace) -> None:
+    moved = bytes_moved(trace)
+    assert moved.by_device == {
+        pair: 3 * W_BYTES
+        for index in (0, 1)
+        for pair in ((PS, worker_device(index)), (worker_device(index), PS))
+    }
+    assert moved.by_task["ps:0", "worker:1"] == 3 * W_BYTES
+    assert (moved.per_step, moved.variable_bytes) == (2 * W_BYTES, W_BYTES)
+    assert moved.matches_closed_form
+    assert bytes_moved(trace, trace.step(2)).total == 2 * W_BYTES
+
+
+def test_an_edge_is_called_by_what_it_carries() -> None:
+    assert tensor_title("edge_12_mm1_grad/MatMul") == "mm1_grad/MatMul"
+    assert tensor_title("x:0") == "x:0"
+    assert tensor_title("edge_x") == "edge_x"
+
+
+def test_the_loss_is_read_step_by_step_and_worker_by_worker(trace: Trace) -> None:
+    curve = loss_curve(trace)
+    assert curve.lines == {
+        "worker:0": ((1, 2.5), (2, 2.0), (3, 1.5)),
+        "worker:1": ((1, 3.5), (2, 3.0), (3, 2.5)),
+    }
+    assert trace.span(curve.spans["worker:1", 2]).kind == "session.run"
+    assert curve.accuracy is None
+
+
+def test_updates_that_missed_versions_are_counted(trace: Trace) -> None:
+    found = staleness(trace)
+    assert (found.missed, found.num_variables) == ({0: 3, 1: 3}, 1)
+    assert trace.span(found.worst).name == "update_w"
+    assert histogram(found) == ([0, 1], [3, 3])
+
+
+def test_ops_are_totalled_by_node_and_task(trace: Trace) -> None:
+    first, second, *_ = op_totals(trace)
+    assert (first.name, first.task, first.total) == ("mm", "worker:1", 3 * 700 + SLOW_NS)
+    assert (second.name, second.task, second.count) == ("mm", "worker:0", 3)
+    assert trace.span(first.slowest).step == 3
+
+
+def test_the_graph_is_counted_at_every_stage(trace: Trace) -> None:
+    graph = trace.graph(trace.step(1, "worker:1"))
+    assert graph is not None
+    assert graph.id == "g1"
+    counts = graph_counts(graph)
+    assert counts.nodes == {"full": 7, "pruned": 7, "placed": 7, "device": 7}
+    assert (counts.devices, counts.pairs, counts.control_pairs) == (2, 3, 1)
+
+
+def test_findings_are_ranked_and_proved(trace: Trace) -> None:
+    findings = look_next(trace)
+    assert [finding.key for finding in findings][:2] == ["op", "slow_run"]
+    assert {"other", "wait", "small_transfer", "update"} <= {finding.key for finding in findings}
+    for finding in findings:
+        assert all(trace.span(span).id for span in finding.proof)
+
+
+def test_a_clean_run_has_no_faults(trace: Trace) -> None:
+    assert faults(trace).none
+
+
+def test_a_killed_task_comes_first(tmp_path: Path) -> None:
+    killed = TaskRecord("worker:1", 9, outcome="killed", error="by SIGKILL at step 3")
+    tasks = [TaskRecord("ps:0", 8, outcome="done"), killed]
+    trace = sample_run(tmp_path / "killed.trace", tasks=tasks, outcome="failed")
+    [first, *_] = look_next(trace)
+    assert finding_texts(first, "en") == (
+        "worker:1 ended as killed.",
+        "by SIGKILL at step 3",
+    )
+    assert "worker:1 was killed." in report_text(trace)
+
+
+def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
+    spans = [span._replace(step=0) for span in training_step(1)]
+    trace = open_trace(write_trace(tmp_path / "x.trace", spans))
+    seen = summarise(trace)
+    assert [sentence.key for sentence in seen.headline] == ["headline.no_steps"]
+    assert seen.typical is None
+    assert "no training step" in report_text(trace)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_sentence_has_its_words(trace: Trace, lang: str) -> None:
+    seen = summarise(trace)
+    assert len(seen.sentences) >= 5
+    for sentence in (*seen.headline, *seen.sentences):
+        assert "{" not in sentence_text(sentence, "zh" if lang == "zh" else "en")
+    for finding in seen.findings:
+        assert all(finding_texts(finding, "zh" if lang == "zh" else "en"))
+
+
+def test_the_report_says_what_the_page_says(trace: Trace) -> None:
+    text = report_text(trace, 2)
+    assert "3 steps took the loss from 2.500 to 1.500." in text
+    assert "Every step moved the variables once and their gradients once: 2 × 64 B." in text
+    assert "Where the 1.40 µs of step 2 went, on worker:1" in text
+    assert "launcher, pid 1: done" in text
+    assert "collector, pid 2: done" in text
+    with pytest.raises(TraceError, match="step 7 is not in this trace"):
+        report_text(trace, 7)
+
+
+def test_the_json_report_adds_up(trace: Trace) -> None:
+    told = json.loads(report_json(trace, 3))
+    for split in told["split"]:
+        assert sum(split["parts_ns"].values()) == split["ns"]
+    assert {split["task"] for split in told["split"]} == {"ps:0", "worker:0", "worker:1"}
+    assert told["bytes"]["is_closed_form"]
+    assert told["spans"]["recorded"] == told["spans"]["written"] == told["spans"]["read"]

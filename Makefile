@@ -33,7 +33,7 @@ test-all: lint  ## the full matrix, faults and every page: up to an hour
 	$(BIN)/pytest -m "not gpu"
 
 bench: $(VENV)/.test .venv-tensorflow/.ready  ## ours and its peers, interleaved; prints JSON
-	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+	for bench in tests/bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done
 
 .venv-tensorflow/.ready:  # TensorFlow needs packages of its own: an environment of its own
 	$(PYTHON) -m venv .venv-tensorflow

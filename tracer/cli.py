@@ -179,7 +179,8 @@ def _task(parsed: argparse.Namespace) -> int:
 
     task = TaskName(parsed.job, parsed.index)
     if PLAN_VARIABLE in os.environ:
-        return run_child(task, _job)
+        run_child(task, _job)
+        os._exit(EXIT_DONE)  # all is closed; taking torch apart would cost another second
     cluster = cluster_of(parsed.cluster)
     plan = plan_of_task(parsed, task, cluster)
     job = _job(plan) if plan.workload else ServeJob(cluster)

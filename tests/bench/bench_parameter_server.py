@@ -30,7 +30,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     try:
         figures = {
-            f"{workers} worker(s)": interleave(ours, theirs, (workers, workers), rounds, SECONDS)
+            f"{workers} worker(s)": interleave((ours, workers), (theirs, workers), rounds, SECONDS)
             for workers in ("1", "2")
         }
     finally:

@@ -57,25 +57,23 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def interleave(
-    ours: Peer, theirs: Peer, variants: tuple[str, str], rounds: int, seconds: float
+    one: tuple[Peer, str], other: tuple[Peer, str], rounds: int, seconds: float
 ) -> dict[str, Any]:
-    """Blocks in the order A B B A …; rates in steps/s, and the ratio ours / theirs of each pair."""
+    """Blocks of (peer, variant) in the order A B B A …; the ratio is one's rate over the other's."""
     pairs: list[tuple[Mapping[str, float], Mapping[str, float]]] = []
     for number in range(rounds):
-        order = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-        got = {
-            peer: peer.block(variants[0] if peer is ours else variants[1], seconds)
-            for peer in order
-        }
-        pairs.append((got[ours], got[theirs]))
+        order = (one, other) if number % 2 == 0 else (other, one)
+        got = {side: side[0].block(side[1], seconds) for side in order}
+        pairs.append((got[one], got[other]))
     sides = list(zip(*pairs, strict=True))
     rate = [[block["steps"] / block["seconds"] for block in side] for side in sides]
     cost = [[1e6 * b["cpu_seconds"] / b["steps"] for b in side] for side in sides]
+    first, second = (f"{peer.name} {variant}" for peer, variant in (one, other))
     return {
         "rounds": rounds,
-        f"{ours.name} steps_per_s": spread(rate[0]),
-        f"{theirs.name} steps_per_s": spread(rate[1]),
-        "ratio": spread([a / b for a, b in zip(*rate, strict=True)]),
-        f"{ours.name} cpu_us_per_step": spread(cost[0]),
-        f"{theirs.name} cpu_us_per_step": spread(cost[1]),
+        f"{first}: steps_per_s": spread(rate[0]),
+        f"{second}: steps_per_s": spread(rate[1]),
+        "ratio of rates": spread([a / b for a, b in zip(*rate, strict=True)]),
+        f"{first}: cpu_us_per_step": spread(cost[0]),
+        f"{second}: cpu_us_per_step": spread(cost[1]),
     }

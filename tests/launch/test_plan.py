@@ -6,8 +6,8 @@ import pytest
 
 from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
 from tracer.launch.plan import Plan
-from tracer.strategies.strategy import StrategyError
 from tracer.model.trace_policy import TracePolicy, TracePolicyError
+from tracer.strategies.strategy import StrategyError
 
 
 def asked(*arguments: str) -> argparse.Namespace:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 
 from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
+from tracer.record.clock import clock_environment
 
 GIB = str(1 << 30)
 
@@ -35,4 +36,4 @@ def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) ->
         SECRET_VARIABLE: secret,
         SCRATCH_VARIABLE: scratch,
     }
-    return {**thread_settings(local_tasks), **os.environ, **told}
+    return {**thread_settings(local_tasks), **os.environ, **clock_environment(), **told}

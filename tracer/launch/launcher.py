@@ -7,7 +7,6 @@ that a death is seen at once (`exit` event) and nothing outlives the run.
 import queue
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from tracer.launch.progress import last_step
 from tracer.launch.watch import DERIVED, ERROR, Failure, Phase, RunFailed, Watch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
+from tracer.record.home import make_scratch
 from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.interfaces import StepError
@@ -57,7 +57,7 @@ def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """A private folder for rings and step counters, gone with the run."""
-    scratch = Path(tempfile.mkdtemp(prefix="vizdist-"))
+    scratch = make_scratch()
     try:
         yield scratch
     finally:

@@ -46,7 +46,7 @@ def start_server(
     return kind(task, job.devices(task), config)
 
 
-def run_child(task: TaskName, find_job: FindJob) -> int:
+def run_child(task: TaskName, find_job: FindJob) -> None:
     """A task that `tracer run` started; what it needs to know is in its environment."""
     control = Control()
     plan = Plan.from_json(os.environ.pop(PLAN_VARIABLE))
@@ -69,7 +69,6 @@ def run_child(task: TaskName, find_job: FindJob) -> int:
         server.stop()
         recorder.close()
         control.tell("left", received_bytes=server.received_bytes)
-    return 0
 
 
 def _step_counter(control: Control, scratch: Path, task: TaskName) -> Callable[[int], None]:

@@ -34,6 +34,7 @@ COLLECTOR: Final = "collector"
 TURN_S: Final = 0.5  #: between two turns
 MANY_SPANS: Final = 20_000  #: a turn that wrote so many is followed by the next at once
 ORPHAN_WAIT_S: Final = 10.0  #: how long tasks may outlive the launcher before they count as lost
+YIELD: Final = 10  #: niceness: what is traced comes first, the rings hold minutes
 
 log = logging.getLogger(__name__)
 
@@ -194,6 +195,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run_id")
     told: Mapping[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    os.nice(YIELD)
     orders = _Orders()
     signal.signal(signal.SIGTERM, orders.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

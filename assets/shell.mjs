@@ -26,6 +26,10 @@ const ACTIONS = {
   previous() { stepBy(-1); },
   next() { stepBy(1); },
   help() { document.getElementById("help")?.showModal(); },
+  menu(button) {
+    const open = button.getAttribute("aria-expanded") !== "true";
+    button.setAttribute("aria-expanded", String(open));
+  },
   close(button) { button.closest("dialog").close(); },
 };
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.app import create_app
 from vizdist.cli import listen
-from vizdist.store.library import Library
 from vizdist.store.index import path_id
+from vizdist.store.library import Library
 
 FLAGS = (
     "--no-sandbox",
@@ -37,12 +37,13 @@ class Dashboard:
     run: str
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[BrowserContext]:
+    """One context for all tests, so that scripts are fetched and compiled once."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield browser
+        yield browser.new_context()
         browser.close()
 
 
@@ -59,7 +60,7 @@ def serving(library: Library, prefix: str = "/") -> Iterator[str]:
     thread.join(10)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def training_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty steps of one worker and one ps, every 1.5 µs one."""
     steps = [span for n in range(20) for span in training_step(n + 1, at=n * 1500)]
@@ -69,22 +70,20 @@ def training_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def dashboard(training_run: Path) -> Iterator[Dashboard]:
     for url in serving(Library([training_run])):
         yield Dashboard(url, path_id(training_run))
 
 
 @pytest.fixture
-def tab(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens a page in a fresh context; at the end no script failed and nothing left this host."""
+def tab(chromium: BrowserContext) -> Iterator[Callable[..., Page]]:
+    """Opens pages; at the end no script failed, nothing left this host, nothing is remembered."""
     faults: list[str] = []
-    contexts = []
 
-    def open_tab(url: str, width: int = 1440, height: int = 900, **options: str) -> Page:
-        context = chromium.new_context(viewport={"width": width, "height": height}, **options)  # type: ignore[arg-type]
-        contexts.append(context)
-        page = context.new_page()
+    def open_tab(url: str, width: int = 1440, height: int = 900) -> Page:
+        page = chromium.new_page()
+        page.set_viewport_size({"width": width, "height": height})
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
         page.on("request", lambda r: _note_foreign(r.url, faults))
@@ -93,8 +92,9 @@ def tab(chromium: Browser) -> Iterator[Callable[..., Page]]:
         return page
 
     yield open_tab
-    for context in contexts:
-        context.close()
+    for page in chromium.pages:
+        page.evaluate("localStorage.clear()")
+        page.close()
     assert not faults
 
 

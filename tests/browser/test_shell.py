@@ -43,7 +43,7 @@ def test_a_selection_lives_in_the_address_and_escape_clears_it(
 
 def test_a_link_keeps_what_the_viewer_looks_at(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?step=3&sel=node:mm&lang=zh"))
-    page.locator(".rail-item", has_text="运行库").click()
+    page.locator("#rail .rail-item", has_text="运行库").click()
     expect(page).to_have_url(re.compile(r"/\?lang=zh$"))
     page.go_back()
     expect(page).to_have_url(re.compile(r"sel=node:mm"))
@@ -96,6 +96,6 @@ def test_pages_are_accessible_and_fit(
 ) -> None:
     path = f"t/{dashboard.run}/{where}" if where else ""
     page = tab(f"{dashboard.url}{path}{query}", width=width, height=900 if width > 700 else 844)
-    page.wait_for_load_state("networkidle")
+    page.wait_for_selector("#summary-columns .main-svg" if where else ".run")
     assert axe_faults(page) == []
     assert overflow(page) == []

@@ -8,6 +8,8 @@ from vizdist.analysis.faults import faults
 from vizdist.analysis.loss_curve import loss_curve
 from vizdist.store.trace import Trace
 
+HOUSEKEEPING = ("launcher", "collector", "client")
+
 Fault = tuple[str, dict[str, object]]  #: key below `library.faults`, and its values
 
 
@@ -23,15 +25,21 @@ class Overview:
 
 
 def overview(trace: Trace) -> Overview:
-    known = [(record.task, record.outcome) for record in trace.manifest.tasks]
-    tasks = known or [(task, "done") for task in trace.tasks]
     return Overview(
-        tasks=tuple(sorted(tasks, key=_servers_first)),
+        tasks=tuple(cluster_tasks(trace)),
         durations_ns=tuple(step.duration for step in trace.steps),
         losses=tuple(loss for _, loss in loss_curve(trace).main),
         step_bytes=round(bytes_moved(trace).per_step),
         faults=tuple(_faults(trace)),
     )
+
+
+def cluster_tasks(trace: Trace) -> list[tuple[str, str]]:
+    """(task, outcome) of those that compute, ps first; launcher and collector only look after them."""
+    known = [(record.task, record.outcome) for record in trace.manifest.tasks]
+    tasks = known or [(task, "done") for task in trace.tasks]
+    computing = [task for task in tasks if task[0].partition(":")[0] not in HOUSEKEEPING]
+    return sorted(computing, key=_servers_first)
 
 
 def _servers_first(task: tuple[str, str]) -> tuple[bool, str, int]:

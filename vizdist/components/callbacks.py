@@ -12,6 +12,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from dash import Dash
+from dash.exceptions import PreventUpdate
+
+from vizdist.store.problems import TraceError
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +31,10 @@ def callback(
         async def in_thread(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return await anyio.to_thread.run_sync(partial(work, *args, **kwargs))
+            except TraceError:  # the viewer has gone on to another address meanwhile
+                raise PreventUpdate from None
+            except PreventUpdate:
+                raise
             except Exception:  # Dash answers 500 and says nothing
                 logger.exception("callback %s failed", work.__name__)
                 raise

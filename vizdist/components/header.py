@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from vizdist.analysis.overview import cluster_tasks
 from vizdist.analysis.steps import step_numbers
 from vizdist.components.cards import button, chip, icon, link
 from vizdist.i18n import Lang, t
@@ -15,8 +16,8 @@ from vizdist.store.trace import Trace
 
 def library_header(lang: Lang, *, has_runs: bool) -> list[Component]:
     """The product's name, and a search field when there is something to find."""
-    name = html.Span("vizdist", className="run-name")
-    return [_mark(lang), name, _space(), *([finder(lang)] if has_runs else []), _switches(lang)]
+    name = html.Span("vizdist", className="run-name product")
+    return [_mark(lang), name, _space(), *([finder(lang)] if has_runs else []), *_switches(lang)]
 
 
 def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
@@ -31,7 +32,7 @@ def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
         _space(),
         _counts(trace, lang),
         *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
-        _switches(lang),
+        *_switches(lang),
     ]
 
 
@@ -57,7 +58,7 @@ def _space() -> Component:
 
 
 def _tasks(trace: Trace, lang: Lang) -> Component:
-    jobs = Counter(record.task.partition(":")[0] for record in trace.manifest.tasks)
+    jobs = Counter(task.partition(":")[0] for task, _ in cluster_tasks(trace))
     words = [t("shell.header.tasks", lang, job=job, count=count) for job, count in jobs.items()]
     return chip(" · ".join(words), kind="outline tasks")
 
@@ -105,16 +106,14 @@ def _clock(lang: Lang) -> Component:
     return chip([icon("clock"), words], kind="outline clock", says=says)
 
 
-def _switches(lang: Lang) -> Component:
+def _switches(lang: Lang) -> list[Component]:
+    """On a phone they hang below a menu button."""
     words = html.Span(t("shell.header.lang", lang), className="lang-word")
     copied = html.Span(t("shell.header.copied", lang), className="done-word", role="status")
-    return html.Div(
-        [
-            button("theme", t("shell.header.theme", lang), icon("theme")),
-            button("lang", t("shell.header.lang_says", lang), words),
-            button(
-                "copy", t("shell.header.copy", lang), [icon("link"), icon("check done"), copied]
-            ),
-        ],
-        className="switches",
-    )
+    menu = button("menu", t("shell.header.menu", lang), icon("menu"), **{"aria-expanded": "false"})
+    switches = [
+        button("theme", t("shell.header.theme", lang), icon("theme")),
+        button("lang", t("shell.header.lang_says", lang), words),
+        button("copy", t("shell.header.copy", lang), [icon("link"), icon("check done"), copied]),
+    ]
+    return [html.Div(menu, className="menu"), html.Div(switches, className="switches")]

@@ -1,7 +1,7 @@
 """A run in word-sized pictures: its tasks, its loss, the times of its steps."""
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import median_low
 
 from dash import html
 from dash.development.base_component import Component
@@ -12,6 +12,7 @@ from vizdist.i18n.units import duration
 
 _LETTERS = {"worker": "W", "ps": "P", "chief": "C"}
 MAX_SQUARES = 10
+FAR = 2  #: times the median from which a step is drawn as a fault
 
 
 def task_squares(tasks: Sequence[tuple[str, str]], lang: Lang) -> Component:
@@ -53,14 +54,18 @@ def loss_line(losses: Sequence[float], lang: Lang) -> Component:
     return _picture([("ink", spark.line(losses))], says)
 
 
-def step_dots(durations_ns: Sequence[int], top_ns: int, lang: Lang) -> Component:
-    """The median in numbers, every step as a dot; those above twice the median are faults' hue."""
+def step_dots(durations_ns: Sequence[int], top_ns: float, lang: Lang) -> Component:
+    """The median in numbers, every step as a dot; those far above it in the hue of faults."""
     if not durations_ns:
         return html.Span(t("library.no_steps", lang), className="hint")
-    middle = median(durations_ns)
-    usual = [float(ns) for ns in durations_ns if ns <= 2 * middle]
-    slow = [float(ns) for ns in durations_ns if ns > 2 * middle]
-    layers = [("ink3", spark.dots(usual, top_ns)), ("error", spark.dots(slow, top_ns))]
+    middle = median_low(durations_ns)
+    usual = [ns for ns in durations_ns if ns <= FAR * middle]
+    slow = [ns for ns in durations_ns if ns > FAR * middle]
+    layers = [
+        ("ink3", spark.dots(usual, top_ns)),
+        ("error", spark.dots(slow, top_ns)),
+        ("ink", spark.tick(middle, top_ns)),
+    ]
     said = duration(middle)
     says = t("library.steps_say", lang, count=len(durations_ns), median=str(said))
     number = html.Div([html.B(said.number), f" {said.unit}"], className="median")

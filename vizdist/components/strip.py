@@ -31,6 +31,7 @@ def strip(
         html.Span(facts, className="facts"),
         html.Span(className="space"),
         *_lit_in(view, pages),
+        *(_steppers(lang) if step is not None else []),
         *close,
     ]
 
@@ -59,6 +60,14 @@ def _facts(found: Described, lang: Lang) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def _steppers(lang: Lang) -> list[Component]:
+    """On a phone the header has no room for them."""
+    return [
+        button("previous", t("shell.header.previous_step", lang), icon("left")),
+        button("next", t("shell.header.next_step", lang), icon("right")),
+    ]
+
+
 def _lit_in(view: View, pages: Sequence[Page]) -> list[Component]:
     others = [page for page in pages if "{trace}" in page.PATH and view.page != page.NAME]
     links = [
@@ -69,4 +78,6 @@ def _lit_in(view: View, pages: Sequence[Page]) -> list[Component]:
         )
         for page in others
     ]
-    return [html.Span(t("shell.also_lit", view.lang), className="hint wide"), *links]
+    return (
+        [html.Span(t("shell.also_lit", view.lang), className="hint wide"), *links] if links else []
+    )

@@ -13,9 +13,10 @@ _DASHES = ("solid", "dot", "dash", "dashdot", "longdash")  #: which worker: a li
 def loss_figure(
     lines: Mapping[str, Sequence[Point]], step: int | None, theme: Theme, words: Mapping[str, str]
 ) -> go.Figure:
-    """`lines` are (step, loss) by task; `words` holds `step` and `loss` for the hover."""
-    figure = blank(theme, margin={"l": 40, "r": 44, "t": 14, "b": 24})
-    hover = f"{words['step']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
+    """`lines` are (step, loss) by task; `words` holds `steps` and `loss` for the hover."""
+    right = 64 if len(lines) > 1 else 44
+    figure = blank(theme, margin={"l": 40, "r": right, "t": 14, "b": 24})
+    hover = f"{words['steps']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
     for at, (task, points) in enumerate(lines.items()):
         figure.add_scatter(
             x=[number for number, _ in points],
@@ -25,10 +26,19 @@ def loss_figure(
             meta=plain(task),
             hovertemplate=hover,
         )
+        if len(lines) > 1 and points:
+            _name_line(figure, plain(task), points[-1], theme)
     named = next(iter(lines.values()), ())
     if named:
         _name_points(figure, named, step, theme)
     return figure
+
+
+def _name_line(figure: go.Figure, name: str, end: Point, theme: Theme) -> None:
+    figure.add_annotation(
+        x=end[0], y=end[1], text=name, showarrow=False, xanchor="left", xshift=7,
+        font={"size": 11, "color": TOKENS[theme]["ink2"]},
+    )  # fmt: skip
 
 
 def _name_points(

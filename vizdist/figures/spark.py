@@ -12,6 +12,9 @@ def _svg(width: int, height: int, body: str) -> str:
     return f'url("data:image/svg+xml,{quote(text)}")'
 
 
+_LEVELS = (0, -2.4, 2.4, -4.8, 4.8)  #: how far from the middle equal values lie
+
+
 def line(values: Sequence[float], width: int = 110, height: int = 34) -> str:
     """A line through all values, lowest at the bottom, with a dot on the last."""
     if not values:
@@ -30,18 +33,26 @@ def line(values: Sequence[float], width: int = 110, height: int = 34) -> str:
 
 
 def dots(values: Sequence[float], top: float, width: int = 122, height: int = 18) -> str:
-    """A dot a value on a scale from 0 to `top`; close ones are stacked around the middle."""
-    pad, middle = 3, height / 2
+    """A dot a value on a scale from 0 to `top`; larger ones lie at the right end, close ones stack."""
     stacks: dict[int, int] = {}
     body = []
     for value in values:
-        x = pad + (width - 2 * pad) * min(1.0, value / top if top else 0)
+        x = _across(value, top, width)
         slot = round(x / 1.5)
         level = stacks[slot] = stacks.get(slot, -1) + 1
-        offset = (level % 5 - 2) * 2.4 if level else 0
-        if level < 5:
-            body.append(f'<circle cx="{x:.1f}" cy="{middle + offset:.1f}" r="1.9"/>')
+        if level < len(_LEVELS):
+            body.append(f'<circle cx="{x:.1f}" cy="{height / 2 + _LEVELS[level]:.1f}" r="1.9"/>')
     return _svg(width, height, "".join(body))
+
+
+def tick(value: float, top: float, width: int = 122, height: int = 18) -> str:
+    """An upright line on the scale of `dots`."""
+    x = _across(value, top, width)
+    return _svg(width, height, f'<rect x="{x - 1:.1f}" y="0" width="2" height="{height}"/>')
+
+
+def _across(value: float, top: float, width: int) -> float:
+    return 3 + (width - 6) * min(1.0, value / top if top else 0)
 
 
 def thin(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:

@@ -1,24 +1,25 @@
 """A column a step, stacked from the parts its time went into; the current one is framed."""
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import plotly.graph_objects as go
 
 from vizdist.analysis.step_split import TaskSplit
 from vizdist.figures.theme import PARTS, TOKENS, Theme, blank, plain
+from vizdist.i18n.units import duration
 
 MS = 1_000_000
 SPACED = 60  #: from so many columns on they stand without gaps and outlines
+MANY_TICKS = 24  #: up to so many every column has its number
+STICKS_OUT = 3.0  #: times the median up to which columns are drawn whole
+REMARKS = 2
 
 
 def columns_figure(
-    columns: Sequence[TaskSplit],
-    step: int,
-    theme: Theme,
-    words: Mapping[str, str],
-    remarks: Mapping[int, str],
+    columns: Sequence[TaskSplit], step: int, theme: Theme, words: Mapping[str, str]
 ) -> go.Figure:
-    """`words` are the parts' names and `step`; `remarks` are put beside the column of a step."""
+    """`words` are the parts' names and `step`, a text with the place {step}."""
     gap = 0.06 if len(columns) < SPACED else 0
     figure = blank(theme, barmode="stack", bargap=gap, hovermode="x")
     numbers = [column.step.number for column in columns]
@@ -26,18 +27,23 @@ def columns_figure(
         heights = [column.parts[part] / MS for column in columns]
         if any(heights):
             figure.add_bar(x=numbers, y=heights, **_look(part, theme, words[part], len(columns)))
-    top = max((column.total for column in columns), default=0) / MS
-    figure.update_yaxes(range=[0, top * 1.08 or 1], nticks=4)
-    figure.update_xaxes(
-        range=[numbers[0] - 0.6, numbers[-1] + 0.6] if numbers else None,
-        tickformat="d", dtick=1 if len(columns) <= 24 else None,
-    )  # fmt: skip
+    top = _top(columns)
+    figure.update_yaxes(range=[0, top * 1.08 / MS], nticks=4)
+    ticks = {"dtick": 1} if len(columns) <= MANY_TICKS else {"nticks": 12}
+    figure.update_xaxes(range=[numbers[0] - 0.6, numbers[-1] + 0.6], tickformat="d", **ticks)
     for column in columns:
         if column.step.number == step:
             _frame(figure, column, theme)
-        if column.step.number in remarks:
-            _remark(figure, column, remarks[column.step.number], theme, numbers)
+    for column in [column for column in columns if column.total > top][:REMARKS]:
+        said = words["step"].format(step=column.step.number)
+        _remark(figure, column, f"{said}  {duration(column.total)}", top, theme)
     return figure
+
+
+def _top(columns: Sequence[TaskSplit]) -> float:
+    """The longest step, unless it would flatten all the others: those that stick out are named."""
+    totals = [column.total for column in columns]
+    return max(min(max(totals), STICKS_OUT * median(totals)), 1)
 
 
 def _look(part: str, theme: Theme, word: str, count: int) -> dict[str, object]:
@@ -65,13 +71,9 @@ def _frame(figure: go.Figure, column: TaskSplit, theme: Theme) -> None:
     )  # fmt: skip
 
 
-def _remark(
-    figure: go.Figure, column: TaskSplit, text: str, theme: Theme, numbers: Sequence[int]
-) -> None:
-    on_left = column.step.number > (numbers[0] + numbers[-1]) / 2
+def _remark(figure: go.Figure, column: TaskSplit, text: str, top: float, theme: Theme) -> None:
     figure.add_annotation(
-        x=column.step.number + (-0.6 if on_left else 0.6), y=column.total / MS, text=plain(text),
-        showarrow=False, xanchor="right" if on_left else "left", yanchor="middle",
-        bgcolor=TOKENS[theme]["panel"],
+        x=column.step.number, y=top * 1.02 / MS, text=plain(text), showarrow=False,
+        xanchor="left", yanchor="top", xshift=12, bgcolor=TOKENS[theme]["panel"],
         font={"size": 12, "weight": 600, "color": TOKENS[theme]["ink"]},
     )  # fmt: skip

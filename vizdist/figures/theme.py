@@ -68,7 +68,7 @@ def blank(theme: Theme, **layout: Any) -> go.Figure:
     tokens = TOKENS[theme]
     axis = {
         "gridcolor": tokens["line"],
-        "linecolor": tokens["line"],
+        "showline": False,
         "zeroline": False,
         "fixedrange": True,
         "ticks": "",

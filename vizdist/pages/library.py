@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from statistics import median_low
 
 from dash import Dash, html
 from dash.development.base_component import Component
@@ -41,15 +42,16 @@ def _overview(library: Library, entry: Entry) -> Overview | None:
 
 def _table(rows: Sequence[Row], lang: Lang) -> Component:
     head = [html.Th(t(f"library.columns.{name}", lang), scope="col") for name in COLUMNS]
-    slowest = max((max(seen.durations_ns, default=0) for _, seen in rows if seen), default=0)
-    body = [_row(entry, seen, slowest, lang) for entry, seen in rows]
+    medians = [median_low(seen.durations_ns) for _, seen in rows if seen and seen.durations_ns]
+    scale_ns = 3 * max(medians, default=0)  # one scale for all runs; slower steps lie at its end
+    body = [_row(entry, seen, scale_ns, lang) for entry, seen in rows]
     return html.Section(
         html.Table([html.Thead(html.Tr(head)), html.Tbody(body)], className="runs"),
         className="card flush",
     )
 
 
-def _row(entry: Entry, seen: Overview | None, slowest_ns: int, lang: Lang) -> Component:
+def _row(entry: Entry, seen: Overview | None, scale_ns: int, lang: Lang) -> Component:
     name = _name(entry, lang)
     if seen is None:
         broken = chip([icon("warning"), t("library.unreadable", lang)], kind="error")
@@ -58,7 +60,7 @@ def _row(entry: Entry, seen: Overview | None, slowest_ns: int, lang: Lang) -> Co
         name,
         task_squares(seen.tasks, lang),
         loss_line(seen.losses, lang),
-        step_dots(seen.durations_ns, slowest_ns, lang),
+        step_dots(seen.durations_ns, scale_ns, lang),
         str(size(seen.step_bytes)),
         _faults(seen, lang),
     ]

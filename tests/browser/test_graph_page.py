@@ -1,0 +1,202 @@
+"""The Graph page on a real run: what is drawn, chosen, and said."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tracer.model.graph_table import NodeRow
+from vizdist.store.index import path_id
+from vizdist.store.library import Library
+from vizdist.store.trace import open_trace
+
+pytestmark = [pytest.mark.browser, pytest.mark.cluster]
+Tab = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six steps of one worker and one ps, in processes of their own."""
+    folder = tmp_path_factory.mktemp("real") / "mlp.trace"
+    run = [sys.executable, "-m", "tracer", "run", "digits-mlp", "--out", str(folder)]
+    strategy = ["--strategy", "parameter_server_v1", "--ps", "1", "--workers", "1", "--steps", "6"]
+    subprocess.run([*run, *strategy], check=True, timeout=120, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(real_run: Path) -> Iterator[Dashboard]:
+    for url in serving(Library([real_run])):
+        yield Dashboard(url, path_id(real_run))
+
+
+@pytest.fixture(scope="module")
+def rows(real_run: Path) -> dict[str, list[NodeRow]]:
+    """What the store says of the same graph: stage → rows."""
+    table = open_trace(real_run).graph()
+    assert table is not None
+    return {stage: list(found) for stage, found in table.stages.items()}
+
+
+def opened(tab: Tab, served: Dashboard, query: str = "", **size: int) -> Page:
+    page = tab(f"{served.url}t/{served.run}/graph?step=3{query}", **size)
+    ready(page)
+    return page
+
+
+def ready(page: Page) -> None:
+    expect(page.locator("#graph-canvas[data-state=ready]")).to_be_visible(timeout=20_000)
+    expect(page.locator("#graph-stages [role=radio]").first).to_be_visible()
+
+
+def picture(page: Page) -> dict[str, Any]:
+    state: dict[str, Any] = page.evaluate("window.__vizdist.state()")
+    return state
+
+
+def at(page: Page, kind: str, name: str) -> tuple[float, float]:
+    x, y = page.evaluate("([type, id]) => window.__vizdist.where({type, id})", [kind, name])
+    return x, y
+
+
+def test_the_drawn_picture_answers_as_the_store_does(
+    tab: Tab, served: Dashboard, rows: dict[str, list[NodeRow]]
+) -> None:
+    page = opened(tab, served)
+    names = [row.name for row in rows["device"] if row.op not in ("_Send", "_Recv")]
+    for name in names:
+        x, y = at(page, "node", name)
+        hit = page.evaluate("([x, y]) => window.__vizdist.hit(x, y)", [x, y])
+        assert hit["selection"] == {"type": "node", "id": name}
+    sends = [r for r in rows["device"] if r.op == "_Send" and not r.attrs["client_terminated"]]
+    assert picture(page)["wires"] == len(sends)
+
+
+def test_a_click_on_an_op_is_in_the_address_the_strip_and_the_aside(
+    tab: Tab, served: Dashboard
+) -> None:
+    page = opened(tab, served)
+    page.mouse.click(*at(page, "node", "fc1/addmm"))
+    expect(page).to_have_url(re.compile(r"sel=node:fc1/addmm"))
+    expect(page.locator("#strip .selected")).to_contain_text("fc1/addmm")
+    expect(page.locator("#graph-facts")).to_contain_text("aten.addmm.default")
+    expect(page.locator("#graph-facts")).to_contain_text("worker:0 / CPU:0")
+    page.reload()
+    ready(page)
+    assert picture(page)["found"]["node"] == "fc1/addmm"
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("sel="))
+
+
+def test_a_click_on_a_wire_selects_its_rendezvous_key(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    page.mouse.click(*at(page, "edge", "fc1/bias/Read_S3"))
+    expect(page).to_have_url(re.compile(r"sel=key:"))
+    expect(page.locator("#graph-facts")).to_contain_text("ps:0 → worker:0")
+    expect(page.locator("#graph-facts")).to_contain_text("128 B")
+    expect(page.locator("#graph-facts .key")).to_contain_text("edge_")
+
+
+def test_the_stages_grow_out_of_each_other(
+    tab: Tab, served: Dashboard, rows: dict[str, list[NodeRow]]
+) -> None:
+    page = opened(tab, served)
+    stops = page.locator("#graph-stages [role=radio]")
+    expect(stops).to_have_count(5)
+    stops.first.click()
+    expect(page).to_have_url(re.compile("stage=full"))
+    expect(stops.first).to_have_attribute("aria-checked", "true")
+    expect(stops.first).to_contain_text(str(len(rows["full"])))
+    page.wait_for_timeout(400)
+    assert (picture(page)["stage"], picture(page)["wires"]) == ("full", 0)
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("stage=pruned"))
+
+
+def test_the_graph_can_be_walked_with_the_keyboard_alone(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    page.locator("#graph-canvas canvas").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("sel="))
+    page.keyboard.press("Escape")
+    expect(page).not_to_have_url(re.compile("sel="))
+
+
+def test_the_same_graph_is_a_table_one_key_away(
+    tab: Tab, served: Dashboard, rows: dict[str, list[NodeRow]]
+) -> None:
+    page = opened(tab, served)
+    page.keyboard.press("l")
+    table = page.locator("#graph-table table")
+    expect(table).to_be_visible()
+    pairs = [r for r in rows["device"] if r.op in ("_Send", "_Recv")
+             and not r.attrs["client_terminated"]]  # fmt: skip
+    expect(table.locator("tbody tr")).to_have_count(len(rows["device"]) - len(pairs))
+    table.get_by_role("button", name="relu", exact=True).click()
+    expect(page).to_have_url(re.compile("sel=node:relu"))
+    page.keyboard.press("l")
+    expect(table).to_be_hidden()
+
+
+def test_the_wheel_zooms_about_the_pointer(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    x, y = at(page, "node", "relu")
+    before = picture(page)["zoom"]
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(100)
+    assert picture(page)["zoom"] > before * 1.3
+    again = at(page, "node", "relu")
+    assert abs(again[0] - x) < 1
+    assert abs(again[1] - y) < 1
+    page.mouse.wheel(0, 4000)
+    page.wait_for_timeout(100)
+    assert picture(page)["level"] == "overview"
+
+
+def test_a_theme_change_repaints(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    read = """() => { const c = document.querySelector('#graph-canvas canvas');
+      return [...c.getContext('2d').getImageData(3, c.height - 3, 1, 1).data]; }"""
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    page.wait_for_timeout(150)
+    light = page.evaluate(read)
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_timeout(150)
+    assert page.evaluate(read) == light  # the ground is the page's; nothing is painted there
+    lit = "() => document.querySelector('#graph-canvas canvas').toDataURL().length"
+    assert page.evaluate(lit) > 5000
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_page_holds_together(
+    tab: Tab, served: Dashboard, lang: str, width: int, height: int
+) -> None:
+    page = opened(tab, served, f"&lang={lang}&sel=node:relu", width=width, height=height)
+    expect(page.locator("#graph-facts h2")).to_be_visible()
+    assert axe_faults(page) == []
+    assert [fault for fault in overflow(page) if "canvas" not in fault] == []
+
+
+def test_a_phone_shows_one_box_at_a_time(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served, width=390, height=844)
+    boxes = page.locator(".canvas-boxes button")
+    expect(boxes).to_have_count(2)
+    boxes.filter(has_text="worker:0").click()
+    expect(boxes.filter(has_text="worker:0")).to_have_attribute("aria-pressed", "true")
+    page.evaluate("window.__vizdist.select({type: 'node', id: 'fc1/weight'})")
+    expect(boxes.filter(has_text="ps:0")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_run_without_a_graph_says_so(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/graph?lang=en")
+    expect(page.locator("main")).to_contain_text("This run holds no graph")

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from tracer.model.trace_folder import Flag
 from vizdist.store.problems import TraceError
@@ -166,6 +167,25 @@ def test_dialects_give_the_same_span(name: str) -> None:  # I16
     assert names(one) == names(other) == ["twin"]
     attributes = other.span(5).attributes
     assert attributes == ({} if name == "snake_case" else {"n": 7})
+
+
+@pytest.mark.parametrize("is_prefixed", [True, False])
+def test_protobuf_gives_the_same_span(tmp_path: Path, is_prefixed: bool) -> None:  # I16
+    message = TracesData()
+    span = message.resource_spans.add().scope_spans.add().spans.add()
+    twin = opened("I16/hex.json").all
+    span.span_id = int(twin.span[0]).to_bytes(8, "big")
+    span.trace_id = (int(twin.trace_hi[0]) << 64 | int(twin.trace_lo[0])).to_bytes(16, "big")
+    span.name = "twin"
+    span.start_time_unix_nano, span.end_time_unix_nano = int(twin.start[0]), int(twin.end[0])
+    span.attributes.add(key="n").value.int_value = 7
+    data = message.SerializeToString()
+    path = tmp_path / "x.pb"
+    path.write_bytes(len(data).to_bytes(4, "big") + data if is_prefixed else data)
+    trace = open_trace(path)
+    for column in ("span", "trace_hi", "trace_lo", "start", "end"):
+        assert trace.all.columns[column].tolist() == twin.columns[column].tolist()
+    assert (names(trace), trace.span(5).attributes) == (["twin"], {"n": 7})
 
 
 def test_a_document_a_line_is_read(tmp_path: Path) -> None:  # I16

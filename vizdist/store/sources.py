@@ -37,6 +37,7 @@ class Importer(Protocol):
 
 
 IMPORTERS: tuple[Importer, ...] = (otlp, chrome_json)
+_MERGES = 3  #: a collector merges at most once in half a second
 FORMATS = "OTLP (.jsonl, .json, .pb, also .gz) and Chrome trace JSON"
 
 
@@ -87,7 +88,7 @@ def _load_folder(path: Path, options: OpenOptions) -> Source:
     if manifest.recorded > manifest.written:
         problems.append(problem("count", manifest.recorded - manifest.written))
     try:
-        segments = read_segments(_current(path / COLUMNS))
+        segments = _live_segments(path / COLUMNS)
     except TraceError as error:
         problems.append(problem("segment", 1, path.name, str(error)))
         segments = []
@@ -100,6 +101,18 @@ def _load_folder(path: Path, options: OpenOptions) -> Source:
 
 def _segments_of(folder: Path) -> list[Segment]:
     return read_segments(folder.glob(f"*{SEGMENT_SUFFIX}"))
+
+
+def _live_segments(folder: Path) -> list[Segment]:
+    """Reads again where a collector merged segments between looking and reading."""
+    for _ in range(_MERGES):
+        paths = _current(folder)
+        try:
+            return read_segments(paths)
+        except TraceError:
+            if paths == _current(folder):
+                raise
+    return read_segments(_current(folder))
 
 
 def _current(folder: Path) -> list[Path]:

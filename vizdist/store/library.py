@@ -59,12 +59,15 @@ class Library:
         self._paths.setdefault(trace_id, (path, options))
         return trace_id
 
+    def _scan(self) -> None:
+        for folder in self._folders:
+            for path in _traces_in(folder):
+                self._add_trace(path, {})
+
     def entries(self) -> list[Entry]:
         """All traces there are now, the newest first."""
         with self._lock:
-            for folder in self._folders:
-                for path in _traces_in(folder):
-                    self._add_trace(path, {})
+            self._scan()
             paths = [(trace_id, path) for trace_id, (path, _) in self._paths.items()]
         found = [_entry(trace_id, path) for trace_id, path in paths if path.exists()]
         return sorted(found, key=lambda entry: (-entry.changed_ns, entry.title))
@@ -75,6 +78,8 @@ class Library:
         Raises TraceError if there is none.
         """
         with self._lock:
+            if trace_id not in self._paths:
+                self._scan()
             if trace_id not in self._paths:
                 raise TraceError("no trace has this id; the library lists those there are")
             path, options = self._paths[trace_id]

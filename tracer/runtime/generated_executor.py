@@ -103,14 +103,16 @@ class _Run:
         self.send = step.rendezvous.local.send
 
     def start(self) -> None:
-        executor = self.executor
+        self.begin(0)
+
+    def begin(self, when: int) -> None:
+        """Asks for all values first, so that the requests leave before anything computes."""
         if not self.left:
             self.finish()
-            return
-        for recv in executor.recvs:
+        for recv in self.executor.recvs:
             self.ask(recv)
-        for number in executor.first:
-            self.spawn(number, 0)
+        for number in self.executor.first:
+            self.spawn(number, when)
 
     def ask(self, recv: _Waiting) -> None:
         self.step.pull(recv.node, self.step.context, partial(self.arrived, recv))
@@ -181,12 +183,7 @@ class _TracedRun(_Run):
         recorder = self.executor.recorder
         self.span = recorder.open(self.executor.partition.site, self.step.context)
         self.context = self.span.context
-        for recv in self.executor.recvs:
-            self.ask(recv)
-        for number in self.executor.first:
-            self.spawn(number, self.span.start)
-        if not self.executor.left:
-            self.finish()
+        self.begin(self.span.start)
 
     def ask(self, recv: _Waiting) -> None:
         node = recv.node

@@ -127,7 +127,8 @@ class Master:
         )
         return MasterSession(maker, self._watchdog, self._step_timeout_s)
 
-    def _session(self, session: str) -> MasterSession:
+    def session(self, session: str) -> MasterSession:
+        """Raises StepError ABORTED if there is none of this handle."""
         found = self._sessions.get(session)
         if found is None:
             raise StepError(
@@ -138,13 +139,9 @@ class Master:
             )
         return found
 
-    def session(self, session: str) -> MasterSession:
-        """For who looks at a session from within its process. Raises StepError if it is unknown."""
-        return self._session(session)
-
     def run_step(self, request: RunStepRequest) -> RunStepResult:
         """Runs one step and waits for it, no longer than the step timeout and its grace."""
-        session = self._session(request.session)
+        session = self.session(request.session)
         graph = session.made(request) or session.make(request)
         ended = threading.Lock()
         ended.acquire()
@@ -165,7 +162,7 @@ class Master:
     def start_step(self, request: RunStepRequest, done: StepDone) -> None:
         """As `run_step`, for a thread that must not wait."""
         try:
-            session = self._session(request.session)
+            session = self.session(request.session)
             graph = session.made(request)
             if graph is not None:
                 session.start(graph, request, done)
@@ -189,14 +186,14 @@ class Master:
             done(StepError("INTERNAL", f"{type(error).__name__}: {error}"))
 
     def close_session(self, session: str) -> None:
-        found = self._session(session)
+        found = self.session(session)
         with self._lock:
             del self._sessions[session]
         found.close()
         self._release_workers(dict(found.workers))
 
     def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]:
-        return self._session(session).devices
+        return self.session(session).devices
 
     def close(self) -> None:
         """Closes what clients left open."""

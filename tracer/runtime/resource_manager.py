@@ -36,7 +36,3 @@ class TaskResources:
     def variable(self, container: str, name: str) -> TaskVariable:
         with self._lock:
             return self._variables.setdefault((container, name), TaskVariable(name))
-
-    def variables(self) -> list[TaskVariable]:
-        with self._lock:
-            return list(self._variables.values())

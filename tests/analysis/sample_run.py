@@ -1,4 +1,4 @@
-"""A known run of one ps and two workers, written by the real recorder: times, bytes, losses, versions."""
+"""A run of one ps and two workers, written by the real recorder, whose every number is known."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def worker_device(index: int) -> str:
 
 
 def sample_run(folder: Path, **manifest: object) -> Trace:
-    """Worker 1 reads after worker 0 but writes after it too: its every update missed one version."""
+    """Worker 1 writes after worker 0 what it read before: its every update missed one version."""
     folder.mkdir()
     tasks = [TaskRecord("launcher", 1, outcome="done"), TaskRecord("collector", 2, outcome="done")]
     write_manifest(folder, Manifest("run-1", workload="digits-mlp", tasks=tasks))
@@ -87,7 +87,7 @@ def _record_graph(worker: Recorder, index: int) -> None:
 
 
 def _record_step(worker: Recorder, ps: Recorder, index: int, number: int) -> None:
-    """0-100 request, 100-200 wait for w, 200-300 its way, 300-1000 mm, 1000-1200 back, 1200-1300 update."""
+    """100-200 wait for w, 200-300 its way, 300-1000 mm, 1000-1200 back, 1200-1300 update."""
     at = EPOCH + number * 3 * STEP_NS + index * 50
     slow = SLOW_NS if (index, number) == (1, SLOW_STEP) else 0
     context = trace_of_step("run-1", f"worker:{index}", number)

@@ -42,7 +42,7 @@ def look_next(trace: Trace) -> list[Finding]:
     found = [*_faults(trace)]
     if times.typical is not None:
         split = split_of_client(trace, times.typical)
-        costs = [*_slow_step(trace, times), *_ops(trace, times), *_recvs(trace, split)]
+        costs = [*_slow_step(trace, times), *_ops(trace, split), *_recvs(trace, split)]
         costs += [*_dispatch(split), *_stale(trace, times)]
         enough = WORTH_SAYING * times.median
         found += sorted((f for f in costs if f.saved >= enough), key=lambda f: -f.saved)
@@ -79,22 +79,20 @@ def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
     yield Finding(key, "wait", worth, values, proof, slow.number)
 
 
-def _ops(trace: Trace, times: StepTimes) -> Iterator[Finding]:
-    """The op and the update that cost most."""
-    totals = op_totals(trace)
-    worst = {total.is_update: total for total in reversed(totals)}
-    for total in worst.values():
-        each = total.total / len(times.steps)
+def _ops(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
+    """The op and the update that cost most in a typical step."""
+    worst = {total.is_update: total for total in reversed(op_totals(trace, split.step))}
+    for is_update, total in worst.items():
         values = {
             "name": total.name,
             "op": total.op,
             "task": total.task,
-            "time": str(duration(each)),
-            "share": f"{figures(100 * each / times.median)} %",
+            "time": str(duration(total.total)),
+            "share": f"{figures(100 * total.total / split.total)} %",
         }
-        key = "update" if total.is_update else "op"
-        hue = "update" if total.is_update else "compute"
-        yield Finding(key, hue, each, values, (total.slowest,), _step_of(trace, total.slowest))
+        key, hue = ("update", "update") if is_update else ("op", "compute")
+        proof = (total.slowest,)
+        yield Finding(key, hue, float(total.total), values, proof, split.step.number)
 
 
 def _recvs(trace: Trace, split: TaskSplit) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 #: what is compared; a wait is an effect, so it is blamed only where nothing else explains enough
-MEASURES = ("register", "run", "queueing", "transfer", "wait")
+MEASURES = ("register", "run", "queueing", "transfer", "rpc", "wait")
 REGISTRATION = ("graph.prune", "graph.place", "graph.partition", "graph.register")
 EXPLAINS = 0.3  #: part of the delay that a cause must account for
 
@@ -67,6 +67,10 @@ def _measured(trace: Trace, step: StepInfo) -> _Measured:
     _add(found, "queueing", ops, np.where(ops.ready > 0, ops.start - ops.ready, 0))
     _add(found, "transfer", parts.recvs, parts.transfer)
     _add(found, "wait", parts.recvs, parts.wait)
+    calls = spans.take(spans.is_kind("rpc.client") & ~spans.has_word("name", "RecvTensor"))
+    server = trace.served_by(calls.span)
+    served = np.where(server >= 0, trace.all.duration[server], calls.duration)
+    _add(found, "rpc", calls, np.maximum(calls.duration - served, 0))
     return found
 
 

@@ -106,10 +106,10 @@ def _of_graph(trace: Trace) -> Iterator[Sentence]:
         "full": counts.nodes.get("full", 0),
         "pruned": counts.nodes.get("pruned", 0),
         "devices": counts.devices,
-        "pairs": counts.pairs,
+        "count": counts.pairs,
         "control": counts.control_pairs,
     }
-    key = "graph" if counts.pairs else "graph_uncut"
+    key = "graph" if counts.control_pairs else "graph_data" if counts.pairs else "graph_uncut"
     yield Sentence(key, values, "graph", (), trace.steps[-1].number)
 
 
@@ -126,6 +126,7 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
         "task": split.task,
     }
     key = "median" if update else "median_without_update"
+    key = key if transfer else "median_alone"
     yield Sentence(key, values, "timeline", (split.step.span,), split.step.number)
 
 

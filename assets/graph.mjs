@@ -1,5 +1,5 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
-// Inputs are data-* attributes of its host: base, step, stage, task, heat, sel, words.
+// Inputs are data-* attributes of its host: base, step, stage, task, heat, chosen, words.
 
 import {
   Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange,
@@ -9,7 +9,7 @@ import { drawGraph, halfTile } from "./graph_draw.mjs";
 import {
   buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
 } from "./graph_model.mjs";
-import { showLegend, startControls, toggleTable } from "./graph_controls.mjs";
+import { markChoice, showLegend, startControls, toggleTable } from "./graph_controls.mjs";
 import { mountMinimap } from "./graph_minimap.mjs";
 import { drawOverview } from "./graph_overview.mjs";
 import { tipText } from "./graph_words.mjs";
@@ -65,9 +65,9 @@ export class GraphView {
 
   // ---- inputs ----
 
-  update({ base, step, stage, task, heat, sel }) {
+  update({ base, step, stage, task, heat, chosen }) {
     this.state.heat = heat || "time";
-    this.state.sel = sel ? JSON.parse(sel) : null;
+    this.state.sel = chosen ? JSON.parse(chosen) : null;
     if (!base) return;
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ step, stage, task })) {
@@ -120,6 +120,7 @@ export class GraphView {
       });
     }
     this.drawBoxChoice();
+    markChoice("graph-stages", payload.stage);
     this.host.dataset.state = "ready";
     this.select();
   }
@@ -484,7 +485,7 @@ export function show(step, stage, task, sel) {
   if (!host) return null;
   host.dataset.base = `${prefix()}api/traces/${host.dataset.trace}/graph`;
   Object.assign(host.dataset, {
-    step: step ?? "", stage: stage ?? "", task: task ?? "", sel: sel ? JSON.stringify(sel) : "",
+    step: step ?? "", stage: stage ?? "", task: task ?? "", chosen: sel ? JSON.stringify(sel) : "",
   });
   return null;
 }

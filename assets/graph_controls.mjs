@@ -15,12 +15,18 @@ const CHOOSE = {
 };
 
 function choose(button) {
-  const group = button.closest("[data-choices]");
-  for (const other of group.querySelectorAll("[role=radio]")) {
-    other.setAttribute("aria-checked", String(other === button));
-    other.tabIndex = other === button ? 0 : -1;
+  const { choices } = button.closest("[data-choices]").dataset;
+  markChoice(choices, button.dataset.value);
+  CHOOSE[choices]?.(button.dataset.value);
+}
+
+/** Marks what is chosen in a group, whoever chose it. */
+export function markChoice(group, value) {
+  for (const button of document.querySelectorAll(`#${group} [role=radio]`)) {
+    const isChosen = button.dataset.value === value;
+    button.setAttribute("aria-checked", String(isChosen));
+    button.tabIndex = isChosen ? 0 : -1;
   }
-  CHOOSE[group.dataset.choices]?.(button.dataset.value);
 }
 
 /** Arrow keys move the choice, as in every radio group. */

@@ -98,10 +98,11 @@ def register(app: Dash, library: Library) -> None:
     now = [Input(name, "data") for name in ("step", "stage", "graph-task")]
     route = State("route", "data")
 
-    @callback(
-        app, Output("graph-stages", "children"), Output("graph-clients", "children"), *now, route
-    )
-    def show_toolbar(step: int | None, stage: str | None, task: str | None, route: Route) -> Any:
+    # the stage is State here: its stops keep the keyboard's focus while the choice moves over them
+    asked = [Input("step", "data"), Input("graph-task", "data"), State("stage", "data"), route]
+
+    @callback(app, Output("graph-stages", "children"), Output("graph-clients", "children"), *asked)
+    def show_toolbar(step: int | None, task: str | None, stage: str | None, route: Route) -> Any:
         view = view_of(route)
         found = step_graph(library.open(view.trace), step, task or "")
         chosen = found.step.task if found.step else ""

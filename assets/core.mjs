@@ -102,6 +102,7 @@ export const isLogScale = (low, high) => low > 0 && high / low > 100;
 export const grouped = (n) => Math.round(n).toString().replace(/\B(?=(\d{3})+$)/g, ",");
 
 function threeFigures(value) {
+  if (value >= 999.5) return grouped(value);
   const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
   return value.toFixed(digits);
 }
@@ -112,8 +113,8 @@ export function formatNs(ns) {
   const value = Math.abs(ns);
   if (value < 1e3) return `${sign}${Math.round(value)} ns`;
   if (value < 1e4) return `${sign}${(value / 1e3).toFixed(1)} µs`;
-  if (value < 1e6) return `${sign}${Math.round(value / 1e3)} µs`;
-  if (value < 1e9) return `${sign}${threeFigures(value / 1e6)} ms`;
+  if (value < 999.5e3) return `${sign}${Math.round(value / 1e3)} µs`;
+  if (value < 999.5e6) return `${sign}${threeFigures(value / 1e6)} ms`;
   return `${sign}${threeFigures(value / 1e9)} s`;
 }
 

@@ -1,5 +1,5 @@
-// The timeline canvas: what is looked at, what is drawn, what was chosen. Inputs are data-* attributes
-// of its host: trace, step, chosen, words. Its outputs are the stores "sel" and "step".
+// The timeline canvas: what is looked at, what is drawn, what was chosen. Inputs are data-*
+// attributes of its host: trace, step, chosen, words. Its outputs are the stores "sel" and "step".
 
 import {
   Surface, animate, expose, font, formatNs, mount, onThemeChange, publishSelection, readTheme,
@@ -11,7 +11,8 @@ import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
 import { Hands } from "./timeline_hands.mjs";
 import {
-  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep, rowsInWindow, ticksOf,
+  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep, rowsInWindow,
+  ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { probe } from "./timeline_probe.mjs";
@@ -231,7 +232,7 @@ export class TimelineView {
   settle() {
     const { from, to } = this.window;
     const isWindow = this.mode === "window";
-    this.modes.show(this.mode, isWindow ? formatNs(to - from) : "");
+    this.modes.show(this.mode, isWindow ? formatNs(to - from) : "", this.steps.length > 0);
     visit({ t0: isWindow ? Math.round(from) : null, t1: isWindow ? Math.round(to) : null },
       { replace: true });
     const row = this.layout?.rows.find((r) => r.y + r.h > this.scroll);
@@ -240,6 +241,7 @@ export class TimelineView {
     const same = row && this.scroll > 0 ? this.rows().rows.find((r) => r.id === row.id) : null;
     if (same) this.scroll = this.clampScroll(same.y - gap);
     this.load(); // rows may have come
+    this.host.dataset.rest = `${this.mode} ${Math.round(this.origin)}`;
     this.surface.invalidate();
   }
 
@@ -258,7 +260,7 @@ export class TimelineView {
       const { from, to } = this.window;
       const inWindow = rowsInWindow(this.head.rows, from, to, this.isWhole);
       const shown = this.isNarrow ? inWindow.filter((row) => row.task === this.task) : inWindow;
-      this.layout = layoutRows(shown, this.area.h - 10, this.unfolded);
+      this.layout = layoutRows(shown, this.area.h - 10, this);
       this.scroll = this.clampScroll(this.scroll);
     }
     return this.layout;
@@ -329,9 +331,11 @@ export class TimelineView {
       nsPerPixel: tile ? nsPerPixel(tile) : 1, layout: this.rows(),
       ticks: ticksOf(from, to, area.w, origin, widthOf),
       arrows: this.loader.arrows, lit: this.lit, litIds: this.litIds,
-      focus: this.focus, cursor: this.cursor, unfolded: this.unfolded, rowsById: this.rowsById, devices: this.devices,
+      focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,
+      rowsById: this.rowsById, devices: this.devices,
       strip: this.head.strip, steps: this.steps, step: this.step?.number ?? null,
-      outstanding: this.outstanding, isNarrow: this.isNarrow, task: this.isNarrow ? this.task : null,
+      outstanding: this.outstanding, isNarrow: this.isNarrow,
+      task: this.isNarrow ? this.task : null,
     };
   }
 

@@ -1,5 +1,5 @@
-// Where the timeline's spans come from: binary tiles, fetched for twice the window and kept, so that
-// a moving view is drawn from what is there while the next one is on its way.
+// Where the timeline's spans come from: binary tiles, fetched for twice the window and kept, so
+// that a moving view is drawn from what is there while the next one is on its way.
 
 const DELAY_MS = 40; // a drag asks once it rests
 const KEEP = 6; // tiles kept; a coarse one of the whole run is among them

@@ -51,10 +51,11 @@ function drawBox(ctx, scene, box) {
   ctx.stroke();
 }
 
-function drawGrid(ctx, { ticks, area, from, scale, theme }) {
+function drawGrid(ctx, { ticks, area, layout, scroll, from, scale, theme }) {
   ctx.fillStyle = theme.line;
+  const tall = Math.min(area.h, layout.height - scroll);
   for (const { at } of ticks.ticks) {
-    ctx.fillRect(Math.round(area.x + (at - from) * scale), area.y, 1, area.h);
+    ctx.fillRect(Math.round(area.x + (at - from) * scale), area.y, 1, tall);
   }
 }
 
@@ -188,7 +189,7 @@ function drawArrow(ctx, scene, { source, target, x0, x1, isLit, isBackwards, k }
 /** One end is in a row that is not shown: a short line, and the other task's name where there is
  *  room for it. */
 function drawStub(ctx, scene, row, x, k, isSource) {
-  const { rowsById, arrows, theme, stubs } = scene;
+  const { rowsById, arrows, theme, stubs, area } = scene;
   const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
   const isCrowded = stubs.some((stub) => stub.row === row.id && Math.abs(stub.x - x) < 46);
   if (!other || isCrowded || arrows.is_rpc[k]) {
@@ -202,10 +203,12 @@ function drawStub(ctx, scene, row, x, k, isSource) {
   ctx.lineTo(x + way * 7, row.y - 5);
   ctx.stroke();
   ctx.setLineDash([]);
+  const w = textWidth(ctx, other.task, font(10.5));
+  const left = Math.max(2, Math.min(isSource ? x + 9 : x - 9 - w, area.w - w - 2));
   ctx.font = font(10.5);
-  ctx.textAlign = isSource ? "left" : "right";
+  ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  haloText(ctx, other.task, x + way * 9, row.y - 1, theme.ink2, theme.panel);
+  haloText(ctx, other.task, left, row.y - 1, theme.ink2, theme.panel);
 }
 
 // ---- names ----
@@ -225,7 +228,10 @@ function drawNames(ctx, scene) {
     ctx.font = style;
     ctx.fillStyle = theme.ink2;
     ctx.textAlign = "right";
-    ctx.fillText(text, right, top + lane.y + lane.h / 2 + 0.5);
+    // in the middle of what is seen of the lane, so that a tall one keeps its name
+    const from = Math.max(lane.y, scroll);
+    const to = Math.max(from + 12, Math.min(lane.y + lane.h, scroll + area.h));
+    ctx.fillText(text, right, top + Math.min((from + to) / 2, lane.y + lane.h - 6) + 0.5);
   }
   ctx.textAlign = "left";
   for (const box of layout.boxes) drawTitle(ctx, scene, box, top);

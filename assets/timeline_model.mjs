@@ -1,5 +1,6 @@
 // What the timeline knows without a canvas: rows and their heights, time ticks, levels of detail,
-// hits, steps. Pure, so that `node --test` can ask it everything. Times are ns from the run's start.
+// hits, steps. Pure, so that `node --test` can ask it everything. Times are ns from the run's
+// start.
 
 export const FLAG = { error: 1, unfinished: 2, dead: 4, control: 16 };
 export const MERGE_PX = 3; // narrower spans become a share of a column this wide
@@ -63,7 +64,7 @@ export function clampWindow(from, to, end) {
 
 // ---- steps ----
 
-/** Steps of one task by number: [{number, start, end}]; of the first where every worker runs each. */
+/** Steps by number: [{number, start, end}]; where every worker runs each, the first one's. */
 export function leadingSteps(steps) {
   const seen = new Map();
   steps.number.forEach((number, i) => {
@@ -138,13 +139,14 @@ function heightOf({ lane, task }, count, size, unfolded) {
 }
 
 /** Rows under one another in a box per task, in the loosest of three densities that fits `room`.
- *  {boxes: [{task, y, h}], lanes: [{lane, label, task, count, y, h}], rows: [{…row, y, h}], height} */
-export function layoutRows(rows, room, unfolded = new Set()) {
-  const layouts = DENSITIES.map((size) => layoutAt(rows, size, unfolded));
+ *  {boxes: [{task, y, h}], lanes: [{lane, label, task, count, y, h}], rows: [{…row, y, h}],
+ *  height} */
+export function layoutRows(rows, room, { unfolded = new Set(), isNarrow = false } = {}) {
+  const layouts = DENSITIES.map((size) => layoutAt(rows, size, unfolded, isNarrow));
   return layouts.find((layout) => layout.height <= room) ?? layouts[1];
 }
 
-function layoutAt(rows, size, unfolded) {
+function layoutAt(rows, size, unfolded, isNarrow) {
   const devices = devicesOf(rows);
   const boxes = [];
   const lanes = [];
@@ -153,7 +155,7 @@ function layoutAt(rows, size, unfolded) {
   for (const group of groupBy(rows, (row) => row.task)) {
     const { task } = group[0];
     const top = y;
-    y += size.inset + (needsTitleLine(group[0]) ? TITLE_PX.line : 0);
+    y += size.inset + (needsTitleLine(group[0], isNarrow) ? TITLE_PX.line : 0);
     for (const lane of groupBy(group, (row) => row.lane)) {
       const h = heightOf(lane[0], lane.length, size, unfolded);
       const gap = h === THIN_PX ? 1 : 2;
@@ -176,7 +178,8 @@ function layoutAt(rows, size, unfolded) {
 }
 
 /** A task's name shares the line of its first lane if it is short, or if that lane has no name. */
-const needsTitleLine = ({ task, lane }) => task.length > 7 && lane !== "client";
+const needsTitleLine = ({ task, lane }, isNarrow) =>
+  lane !== "client" && (isNarrow || task.length > 7);
 
 function groupBy(items, keyOf) {
   const groups = [];
@@ -210,18 +213,21 @@ export const tensorName = (name) => name.replace(/_[SG]\d+$/, "").replace(/\/Rea
 /** Walks the boxes of a row from left to right and tells `sink` what to draw:
  *  bar(i, x, w) for one span, column(x, w, share, hue) for several that share MERGE_PX pixels.
  *
+ *  Errors and what never ended come last, so that nothing hides them.
  *  `scale` is px per ns, `nsPerPixel` what one box of the tile stands for. Columns are cut on a
  *  grid of time, so that they keep still while the window moves. */
 export function walkRow(tile, order, from, to, scale, nsPerPixel, sink) {
   const groupNs = HUE_PX / scale;
   const group = new Group(tile, scale, from, nsPerPixel, sink);
+  const faults = [];
   for (let k = firstAt(tile, order, from); k < order.length; k += 1) {
     const i = order[k];
     const start = tile.start[i];
     if (start > to) break;
     const duration = tile.duration[i];
     if (start + duration < from) continue;
-    if (duration * scale >= MERGE_PX || tile.flags[i] & (FLAG.error | FLAG.unfinished)) {
+    if (isFault(tile, i)) faults.push(i);
+    else if (duration * scale >= MERGE_PX) {
       group.flush();
       sink.bar(i, (start - from) * scale, duration * scale);
     } else {
@@ -231,7 +237,10 @@ export function walkRow(tile, order, from, to, scale, nsPerPixel, sink) {
     }
   }
   group.flush();
+  for (const i of faults) sink.bar(i, (tile.start[i] - from) * scale, tile.duration[i] * scale);
 }
+
+const isFault = (tile, i) => (tile.flags[i] & (FLAG.error | FLAG.unfinished)) !== 0;
 
 /** The narrow spans of HUE_PX pixels: columns of MERGE_PX, one hue for all. */
 class Group {
@@ -307,7 +316,9 @@ export function boxAt(tile, order, at, scale) {
   for (let k = Math.max(0, firstAt(tile, order, at) - 2); k < order.length; k += 1) {
     const i = order[k];
     if (tile.start[i] - at > bestGap) break;
-    const gap = Math.max(tile.start[i] - at, at - tile.start[i] - tile.duration[i], 0);
+    const beside = Math.max(tile.start[i] - at, at - tile.start[i] - tile.duration[i], 0);
+    const isOnTop = isFault(tile, i) && beside <= MERGE_PX / scale;
+    const gap = isOnTop ? -1 : beside;
     if (gap < bestGap || (gap === bestGap && best >= 0)) {
       best = i;
       bestGap = gap;

@@ -20,12 +20,13 @@ export class ModeChoice {
   }
 
   get buttons() {
-    return this.group ? [...this.group.querySelectorAll("[data-value]")] : [];
+    return this.group ? [...this.group.querySelectorAll("[data-value]:not(:disabled)")] : [];
   }
 
-  show(mode, length) {
+  show(mode, length, hasSteps) {
     for (const button of this.buttons) {
       const { value } = button.dataset;
+      button.disabled = value === "step" && !hasSteps;
       button.setAttribute("aria-checked", String(value === mode));
       button.tabIndex = value === mode ? 0 : -1;
       if (value === "window") button.textContent = length ? `${this.word} ${length}` : this.word;

@@ -13,7 +13,8 @@ export const AXIS_PX = 34;
 /** Heights of the strip for so many tasks: {rowH, pitch, height}. */
 export function stripSize(tasks) {
   const pitch = tasks > 3 ? Math.max(8, Math.floor(81 / tasks)) : 27;
-  return { pitch, rowH: Math.max(5, Math.min(20, pitch - 4)), height: STRIP_HEAD + tasks * pitch + 6 };
+  const rowH = Math.max(5, Math.min(20, pitch - 4));
+  return { pitch, rowH, height: STRIP_HEAD + tasks * pitch + 6 };
 }
 
 export function drawStrip(ctx, scene) {
@@ -26,7 +27,8 @@ export function drawStrip(ctx, scene) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   ctx.fillStyle = theme.ink;
-  write(ctx, scene.words.strip, 18, STRIP_HEAD / 2 + 1, font(12, 650), area.x - 26);
+  const title = scene.words[scene.steps.length ? "steps" : "run"];
+  write(ctx, title, 18, STRIP_HEAD / 2 + 1, font(12, 650), area.x - 26);
   strip.tasks.forEach((task, n) => {
     const y = STRIP_HEAD + n * pitch;
     drawTask(ctx, scene, task, y, rowH);
@@ -125,14 +127,17 @@ export function drawAxis(ctx, scene, top) {
   ctx.textAlign = "center";
   ctx.font = font(12, 400);
   ctx.fillStyle = theme.ink2;
-  ticks.ticks.forEach(({ at, text }, n) => {
+  let unit = ` ${ticks.unit}`; // on the first one that is seen
+  for (const { at, text } of ticks.ticks) {
     const x = area.x + (at - from) * scale;
-    const label = n ? text : `${text} ${ticks.unit}`;
+    const label = text + unit;
     const half = textWidth(ctx, label, font(12, 400)) / 2;
     const left = Math.max(area.x - 6, Math.min(x - half, width - 8 - 2 * half));
     const isHidden = chip && left < chip.x + chip.w + 6 && left + 2 * half > chip.x - 6;
-    if (!isHidden) ctx.fillText(label, left + half, top + AXIS_PX / 2);
-  });
+    if (isHidden) continue;
+    ctx.fillText(label, left + half, top + AXIS_PX / 2);
+    unit = "";
+  }
   if (chip) drawCursor(ctx, scene, chip, top);
 }
 

@@ -110,11 +110,13 @@ test("rows lie in a box per task and do not overlap, at the loosest density that
 test("many calls at once are thin until their lane is unfolded", () => {
   const rows = [0, 1, 2, 3].map((n) => row(n, "ps:0", "rpc", { depth: n }));
   assert.ok(layoutRows(rows, 1000).rows[0].h < 10);
-  assert.ok(layoutRows(rows, 1000, new Set(["ps:0 rpc"])).rows[0].h >= 14);
+  assert.ok(layoutRows(rows, 1000, { unfolded: new Set(["ps:0 rpc"]) }).rows[0].h >= 14);
 });
 
 test("rows with nothing in the window, and those of no step, are not shown in a step", () => {
-  const rows = [row(0, "a", "x"), row(1, "a", "y", { last: 10 }), row(2, "a", "z", { stepped: false })];
+  const rows = [
+    row(0, "a", "x"), row(1, "a", "y", { last: 10 }), row(2, "a", "z", { stepped: false }),
+  ];
   assert.deepEqual(rowsInWindow(rows, 50, 60, false).map(({ id }) => id), [0]);
   assert.deepEqual(rowsInWindow(rows, 50, 60, true).map(({ id }) => id), [0, 2]);
 });
@@ -152,9 +154,12 @@ test("neighbouring columns have the hue of what took most time among them", () =
   assert.deepEqual(new Set(walk(tile).columns.map(({ hue }) => hue)), new Set([2]));
 });
 
-test("errors are never part of a column", () => {
-  const { bars } = walk(tileOf([10, 0.5], [10.6, 0.2, { flags: 1 }], [11, 0.5]));
-  assert.ok(bars.some(({ i }) => i === 1));
+test("errors are never part of a column, and lie over everything", () => {
+  const tile = tileOf([10, 0.5], [10.6, 0.2, { flags: 1 }], [11, 50]);
+  assert.equal(walk(tile).bars.at(-1).i, 1);
+  assert.equal(boxAt(tile, [0, 1, 2], 12, 1), 1);
+  assert.equal(boxAt(tile, [0, 1, 2], 40, 1), 2);
+  assert.equal(boxAt(tile, [0, 1], 40, 1), -1);
 });
 
 test("columns keep their place in time while the window moves", () => {

@@ -136,6 +136,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     spans = trace.all
     begin = min((step.start for step in trace.steps), default=trace.start)
     end = max((step.end for step in trace.steps), default=trace.end)
+    buckets = max(1, min(buckets, end - begin))
     edges = begin + np.linspace(0, max(end - begin, 1), buckets + 1).astype(np.int64)
     length = np.maximum(np.diff(edges), 1)
     owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)

@@ -7,7 +7,8 @@ import pytest
 
 from tests.analysis.sample_run import PS, SLOW_NS, W_BYTES, sample_run, worker_device
 from tests.store.sample_trace import training_step, write_trace
-from tracer.model.trace_folder import TaskRecord
+from tracer.model.trace_folder import Manifest, TaskRecord
+from tracer.record.manifest import write_manifest
 from vizdist.analysis.bytes_moved import bytes_moved, tensor_title
 from vizdist.analysis.faults import faults
 from vizdist.analysis.graph_counts import graph_counts
@@ -143,6 +144,11 @@ def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
     assert [sentence.key for sentence in seen.headline] == ["headline.no_steps"]
     assert seen.typical is None
     assert "no training step" in report_text(trace)
+
+
+def test_an_empty_trace_says_so(tmp_path: Path) -> None:
+    write_manifest(tmp_path, Manifest("run-1"))
+    assert "0 spans and no training step" in report_text(open_trace(tmp_path))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

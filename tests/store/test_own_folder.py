@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.store.recorded_trace import record_trace
-from tracer.model.trace_folder import COLUMN_LIST, COLUMNS, INDEX, SPANS
+from tracer.model.trace_folder import COLUMN_LIST, COLUMNS, INDEX, SPANS, Manifest
+from tracer.record.manifest import write_manifest
 from vizdist.store.problems import TraceError
 from vizdist.store.trace import Trace, open_trace
 
@@ -115,6 +116,15 @@ def test_unfinished_spans_are_there_and_marked(folder: Path) -> None:
 def test_a_lost_span_file_is_said(folder: Path) -> None:
     next((folder / SPANS).glob("ps*")).unlink()
     assert ("missing-task", "ps:0") in {(p.kind, p.where) for p in open_trace(folder).problems}
+
+
+def test_a_run_that_recorded_nothing_yet_is_an_empty_trace(tmp_path: Path) -> None:
+    write_manifest(tmp_path, Manifest("run-1"))
+    trace = open_trace(tmp_path)
+    assert (len(trace), trace.rows, trace.steps, trace.graphs) == (0, (), (), ())
+    assert trace.graph() is None
+    assert len(trace.tiles(0, 1, 16).spans) == 0
+    assert trace.arrows(0, 1).total == 0
 
 
 def test_a_folder_without_spans_is_no_trace(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def _load_folder(path: Path, options: OpenOptions) -> Source:
     if _is_complete(segments, manifest):
         return Source(segments, manifest, problems, path)
     files = span_files(path)
+    if manifest.run_id and not any(file.stat().st_size for file in files):
+        return Source((), manifest, problems, path)  # a run that recorded nothing (yet)
     index = open_index(path, files, lambda sink: _fill_own(files, sink), options=options)
     return Source(_segments_of(index.folder), manifest, (*problems, *index.problems), path)
 

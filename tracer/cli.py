@@ -92,14 +92,14 @@ def _explain(failed: RunFailed) -> None:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Unknown flags are reported by the sub-command that got them, which knows its own flags."""
-    parser = _parser()
+    parser = command_parser()
     parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
         parsed.parser.error(f"unknown argument {' '.join(unknown)}")
     return parsed
 
 
-def _parser() -> Parser:
+def command_parser() -> Parser:
     parser = Parser(prog="tracer", description=about)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -121,11 +121,11 @@ def _parser() -> Parser:
     task = command("task", "Run one task of a cluster.", _task)
     add_task_flags(task)
     partition = command("partition", "Place and cut a graph file without running it.", _partition)
-    partition.add_argument("graph", metavar="GRAPH.json")
+    partition.add_argument("graph", metavar="GRAPH.json", help="nodes, feeds, fetches and devices")
     partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
     cluster = command("cluster", "Check a cluster description.", _cluster)
-    cluster.add_argument("action", choices=["check"])
-    cluster.add_argument("file", metavar="FILE")
+    cluster.add_argument("action", choices=["check"], help="what to do with it")
+    cluster.add_argument("file", metavar="FILE", help="TF_CONFIG or the cluster object, as JSON")
     schema = command("schema", "Print the span schema.", _schema)
     schema.add_argument("--json", action="store_true", help="one JSON object on stdout")
     listing = command("list", "List workloads and strategies with their options.", _list)

@@ -1,0 +1,54 @@
+"""The commands and flags are a contract: changing this list is a decision, not an accident."""
+
+import argparse
+
+from tracer.cli import command_parser
+
+FLAGS = {
+    "run": [
+        "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
+        "--out", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace", "--workers",
+        "workload",
+    ],
+    "task": [
+        "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
+        "--option", "--out", "--secret-file", "--seed", "--step-timeout", "--steps", "--strategy",
+        "--trace", "workload",
+    ],
+    "partition": ["--json", "graph"],
+    "cluster": ["action", "file"],
+    "schema": ["--json"],
+    "list": ["--json"],
+}  # fmt: skip
+
+
+def test_the_commands_and_their_flags_are_these() -> None:
+    (commands,) = (
+        action
+        for action in command_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    found = {
+        name: sorted(
+            (action.option_strings or [action.dest])[-1]
+            for action in parser._actions
+            if action.dest != "help"
+        )
+        for name, parser in commands.choices.items()
+    }
+    assert found == {name: sorted(flags) for name, flags in FLAGS.items()}
+
+
+def test_every_flag_says_what_it_does() -> None:
+    (commands,) = (
+        action
+        for action in command_parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    )
+    silent = [
+        f"{name} {action.dest}"
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+        if not action.help
+    ]
+    assert not silent

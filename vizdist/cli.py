@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import difflib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import NoReturn
 
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
+from vizdist.store.trace import open_trace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_PORT = 8050
@@ -100,7 +102,10 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(options: argparse.Namespace) -> int:
     """Shows traces in the browser until Ctrl-C."""
-    library = Library(options.traces or [Path.cwd()])
+    library = Library()
+    for path in options.traces or [Path.cwd()]:
+        if trace_id := library.add(_existing(path)):
+            library.open(trace_id)
     _serve(library, options)
     return 0
 
@@ -161,12 +166,20 @@ def _has_display() -> bool:
 def run_report(options: argparse.Namespace) -> int:
     """Prints the summary of a trace: the same sentences and numbers as the Summary page."""
     from vizdist.analysis.report import report_json, report_text  # noqa: PLC0415
-    from vizdist.store.trace import open_trace  # noqa: PLC0415
 
-    trace = open_trace(options.trace)
-    report = report_json if options.json else report_text
-    print(report(trace, options.step).rstrip())
+    trace = open_trace(_existing(options.trace))
+    print((report_json if options.json else report_text)(trace, options.step).rstrip())
     return 0
+
+
+def _existing(path: Path) -> Path:
+    """The path itself, or an error with the nearest name beside it."""
+    if path.exists():
+        return path
+    names = [found.name for found in path.parent.iterdir()] if path.parent.is_dir() else []
+    match = difflib.get_close_matches(path.name, names, 1, 0.5)
+    hint = f"\nDid you mean {path.with_name(match[0])}?" if match else ""
+    raise RequestError(f"there is no file or folder {path}{hint}")
 
 
 def run_demo(options: argparse.Namespace) -> int:
@@ -175,14 +188,13 @@ def run_demo(options: argparse.Namespace) -> int:
     folder = cache / "vizdist" / "demo"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for name, arguments in DEMO_RUNS.items():
-        out = folder / f"{name}.trace"
-        if not (out / "manifest.json").exists():
-            _record(arguments, out)
+        _record(arguments, folder / f"{name}.trace")
     _serve(Library([folder]), options)
     return 0
 
 
 def _record(arguments: list[str], out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     print(f"recording {out.stem}", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "tracer", "run", *arguments, "--out", str(out), "--json"]

@@ -138,16 +138,21 @@ def _mini_bar(facts: NodeFacts) -> Component:
 
 def _inputs(facts: NodeFacts, lang: Lang) -> Component:
     shown = [
-        ([f"{fact.port} · ", pick(fact.name, fact.label)], _how(fact, lang))
+        ([f"{fact.port} · ", pick(fact.name, fact.label)], _how(fact, facts.box, lang))
         for fact in facts.inputs[:MOST]
     ]
     return html.Div([_rows(shown), *_others(len(facts.inputs) - MOST, lang)])
 
 
-def _how(fact: InputFact, lang: Lang) -> str:
+def _how(fact: InputFact, box: str, lang: Lang) -> str:
+    """How an input gets here; nothing is known of that before anything is placed."""
     if fact.over:
         recv = fact.over.rsplit("/", 1)[-1]
         return t("graph.fact.recv_from", lang, recv=recv, box=fact.source_box)
+    if fact.source_box:
+        return t("graph.fact.from_box", lang, box=fact.source_box)
+    if not box:
+        return ""
     return t(f"graph.fact.{'reference' if fact.is_reference else 'same_device'}", lang)
 
 

@@ -1,0 +1,52 @@
+"""The Library shows every run that is there, and nothing that is not."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from vizdist.store.library import Library
+
+pytestmark = pytest.mark.browser
+Tab = Callable[..., Page]
+
+
+def test_a_row_tells_a_run_and_opens_it(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(dashboard.url)
+    row = page.locator(".run")
+    expect(row).to_contain_text("digits")
+    expect(row).to_contain_text("parameter_server_v1")
+    expect(row).to_contain_text("1.00 µs")
+    expect(row).to_contain_text("256 B")
+    row.click()
+    expect(page).to_have_url(re.compile(f"/t/{dashboard.run}/summary"))
+    expect(page.locator(".run-name")).to_have_text("digits")
+
+
+def test_finding_hides_what_does_not_match(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(dashboard.url)
+    expect(page.locator(".run")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.type("mirrored")
+    expect(page.locator(".run")).to_be_hidden()
+    page.locator("#search").fill("server digits")
+    expect(page.locator(".run")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_an_empty_library_says_how_to_begin(tab: Tab, width: int) -> None:
+    for url in serving(Library([])):
+        page = tab(url, width=width)
+        expect(page.locator("h1")).to_have_text("No runs yet")
+        expect(page.locator("main")).to_contain_text("vizdist demo")
+        assert axe_faults(page) == []
+        assert overflow(page) == []
+
+
+def test_a_folder_that_cannot_be_opened_is_a_row_that_says_so(tab: Tab, tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("{")
+    for url in serving(Library([tmp_path])):
+        expect(tab(url).locator(".run")).to_contain_text("cannot be opened")

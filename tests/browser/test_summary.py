@@ -1,0 +1,63 @@
+"""The Summary: sentences with numbers that agree with the pictures below them."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+Tab = Callable[..., Page]
+
+
+@pytest.fixture
+def page(tab: Tab, dashboard: Dashboard) -> Page:
+    shown = tab(f"{dashboard.url}t/{dashboard.run}/summary?step=3")
+    shown.wait_for_selector("#summary-columns .main-svg")
+    return shown
+
+
+def test_it_opens_with_a_sentence_that_has_a_number_in_it(page: Page) -> None:
+    expect(page.locator("h1")).to_contain_text("20 steps were recorded.")
+
+
+def test_the_parts_of_the_bar_add_up_to_a_hundred(page: Page) -> None:
+    titles = page.locator("#summary-step .part").evaluate_all("parts => parts.map(p => p.title)")
+    shares = [float(re.search(r"([\d.]+) %", title)[1]) for title in titles]  # type: ignore[index]
+    assert round(sum(shares), 1) == 100.0
+
+
+def test_a_click_on_a_column_goes_to_its_step(page: Page) -> None:
+    plot = page.locator("#summary-columns .nsewdrag").bounding_box()
+    assert plot is not None
+    page.mouse.click(plot["x"] + plot["width"] * 10.5 / 20.2, plot["y"] + plot["height"] * 0.8)
+    expect(page.locator("#stepper")).to_contain_text("Step 11")
+    expect(page).to_have_url(re.compile(r"step=11"))
+
+
+def test_a_sentence_leads_to_its_proof(page: Page) -> None:
+    page.locator(".sentence", has_text="The median step").get_by_role("link").click()
+    expect(page).to_have_url(re.compile(r"/timeline\?.*sel=span:[0-9a-f]{16}"))
+
+
+def test_charts_follow_the_theme(page: Page) -> None:
+    def colour() -> str:
+        return str(
+            page.locator("#summary-columns .xtick text").first.evaluate(
+                "text => getComputedStyle(text).fill"
+            )
+        )
+
+    before = colour()
+    page.get_by_role("button", name="Light or dark").click()
+    page.wait_for_function(
+        "before => getComputedStyle(document.querySelector('#summary-columns .xtick text')).fill"
+        " !== before",
+        arg=before,
+    )
+
+
+def test_no_chart_has_a_mode_bar(page: Page) -> None:
+    assert page.locator(".modebar-btn").count() == 0

@@ -1,0 +1,91 @@
+"""The vizdist command: what it prints, what it refuses, how it ends."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.store.sample_trace import training_step, write_trace
+from vizdist.cli import main
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    steps = [span for n in range(3) for span in training_step(n + 1, at=n * 1500)]
+    return write_trace(tmp_path / "digits.trace", steps, workload="digits-mlp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["sreve"], "Did you mean serve?"),
+        (["serve", "--prot", "1"], "Did you mean --port?"),
+        (["serve", "--port", "x"], "invalid int value"),
+        (["serve", "--port", "70000"], "outside 0 to 65535"),
+        (["serve", "--host", "0.0.0.0"], "this machine only"),
+        (["serve", "--url-prefix", "/a/../b"], "is no path"),
+        ([], "COMMAND"),
+    ],
+)
+def test_a_wrong_request_exits_with_2_and_a_hint(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert hint in printed.err
+
+
+def test_a_missing_trace_names_the_nearest(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run.with_name("digit.trace"))]) == 2
+    assert f"Did you mean {run}?" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_trace_exits_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.json").write_text("hello")
+    assert main(["serve", "--no-browser", str(tmp_path / "x.json")]) == 2
+    assert "x.json" in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(run), "--port", str(port), "--no-browser"]) == 2
+    assert f"port {port} on 127.0.0.1" in capsys.readouterr().err
+
+
+def test_report_says_the_same_in_words_and_in_json(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(run)]) == 0
+    assert "3 steps were recorded." in capsys.readouterr().out
+    assert main(["report", str(run), "--step", "2", "--json"]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), dict)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_serve_prints_one_line_and_ends_wholly(run: Path, ending: signal.Signals) -> None:
+    command = [sys.executable, "-m", "vizdist", "serve", str(run), "--port", "0", "--no-browser"]
+    quiet = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line.startswith("vizdist on http://127.0.0.1:")
+        url = line.removeprefix("vizdist on ").strip()
+        page = urllib.request.Request(url, headers={"Accept": "text/html"})
+        with urllib.request.urlopen(page, timeout=20) as answer:
+            assert answer.status == 200
+        server.send_signal(ending)
+        assert server.wait(20) in (0, -ending)
+        assert server.stdout.read() == ""
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=2)

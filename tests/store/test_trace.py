@@ -39,7 +39,10 @@ def test_a_step_is_its_client_request(trace: Trace) -> None:
 def test_a_step_whose_root_was_lost_is_there_all_the_same(tmp_path: Path) -> None:
     whole, beheaded = training_step(1), training_step(2, at=2000)[1:]
     trace = open_trace(write_trace(tmp_path / "x.trace", [*whole, *beheaded]))
-    assert [(s.number, s.duration, s.span) for s in trace.steps] == [(1, 1000, 101), (2, 700, 0)]
+    assert [(s.number, s.duration, s.span, s.is_whole) for s in trace.steps] == [
+        (1, 1000, 101, True),
+        (2, 700, 0, False),
+    ]
 
 
 def test_spans_are_found_by_step_kind_task_and_window(trace: Trace) -> None:

@@ -32,7 +32,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BytesMoved:
-    """Bytes by pair of devices, over `num_steps` steps; feeds and fetches are not among them.
+    """Bytes by pair of devices, over `num_steps` whole steps; feeds and fetches are not among them.
 
     `variable_bytes` are those of the variables that another device reads, 0 if the graph is not known.
     """
@@ -74,9 +74,13 @@ def task_of_device(device: str) -> str:
 
 
 def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
-    """Of one step, or of all."""
+    """Of one step, or of all that are whole."""
     spans = trace.all.take(trace.step_places(step)) if step else trace.all
-    moved = spans.take(_between_devices(spans))
+    torn = [] if step else [one.trace_lo for one in trace.steps if not one.is_whole]
+    mask = _between_devices(spans)
+    if torn:
+        mask &= ~np.isin(spans.trace_lo, np.array(torn, np.uint64))
+    moved = spans.take(mask)
     tensors = sorted(_tensors(moved), key=lambda tensor: -tensor.bytes)
     by_device: dict[Pair, int] = {}
     for tensor in tensors:
@@ -84,7 +88,7 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
         by_device[pair] = by_device.get(pair, 0) + tensor.bytes
     graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
     rows = graph.stages.get("placed", ()) if graph else ()
-    steps = 1 if step else len(trace.steps)
+    steps = 1 if step else len(trace.steps) - len(torn)
     return BytesMoved(steps, by_device, tuple(tensors), variable_bytes(rows))
 
 

@@ -11,7 +11,7 @@ STANDS_OUT = 1.5  #: times the median from which the slowest step is worth a sen
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """All steps in order; `typical` is one of median length. Times in ns."""
+    """All steps in order; `typical` is a whole one of median length. Times in ns."""
 
     steps: tuple[StepInfo, ...]
     typical: StepInfo | None
@@ -28,9 +28,13 @@ class StepTimes:
             return 0
         return max(step.end for step in self.steps) - min(step.start for step in self.steps)
 
+    @property
+    def _whole(self) -> list[StepInfo]:
+        return [step for step in self.steps if step.is_whole]
+
     def usual_for(self, step: StepInfo) -> StepInfo | None:
         """The step of median length among the other steps of the same task."""
-        others = [one for one in self.steps if one.task == step.task and one != step]
+        others = [one for one in self._whole if one.task == step.task and one != step]
         return _median(others) if others else None
 
     @property
@@ -43,9 +47,10 @@ class StepTimes:
 
 def step_times(trace: Trace) -> StepTimes:
     steps = trace.steps
-    if not steps:
-        return StepTimes((), None, None)
-    return StepTimes(steps, _median(steps), max(steps, key=lambda step: step.duration))
+    whole = [step for step in steps if step.is_whole]
+    if not whole:
+        return StepTimes(steps, None, None)
+    return StepTimes(steps, _median(whole), max(whole, key=lambda step: step.duration))
 
 
 def _median(steps: Sequence[StepInfo]) -> StepInfo:

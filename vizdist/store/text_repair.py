@@ -17,7 +17,8 @@ STRING_LIMIT = 64 << 20  #: bytes without the end of a string; more is no trace
 _BALANCED = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _TAIL_TOKEN = re.compile(rb"[A-Za-z0-9+\-./]*\Z")
 _SUSPECT = re.compile(
-    rb'\\[^"\\/bfnrtu]|\\u(?![0-9A-Fa-f]{4})|[\x00-\x08\x0b\x0c\x0e-\x1f]|[:,\[]\s*+[-+]?(?:[iI]nf|[nN]a[nN]|N/A)'
+    rb'\\[^"\\/bfnrtu]|\\u(?![0-9A-Fa-f]{4})|[\x00-\x08\x0b\x0c\x0e-\x1f]'
+    rb"|(?:[:,\[]|\A)\s*+[-+]?(?:[iI]nf|[nN]a[nN]|N/A)"
 )
 _PART = re.compile(
     rb'"(?:[^"\\]++|\\.)*+"|[-+]?[0-9][0-9eE+\-.]*+|[-+]?[A-Za-z][A-Za-z/]*+', re.DOTALL

@@ -1,12 +1,11 @@
 """One opened trace: rows, steps and spans as columns, and the questions every view asks."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -16,15 +15,12 @@ from vizdist.store.graphs import GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
-from vizdist.store.segments import Array, RowKey, Segment
+from vizdist.store.row_order import row_order
+from vizdist.store.segments import Array, Segment
 from vizdist.store.sources import OpenOptions, load_source
 from vizdist.store.spans import Spans, join_segments
 from vizdist.store.tiles import TileIndex, TileSet, cut_tiles, index_flagged, index_spans
 
-JOB_ORDER = ("launcher", "client", "chief", "master", "worker", "ps")
-LANE_ORDER = (
-    "client", "master", "worker", "partition", "executor", "recv", "feeds", "fetches", "rpc",
-)  # fmt: skip
 ROOT_KIND = "session.run"
 
 
@@ -41,7 +37,8 @@ class RowInfo:
 class StepInfo(NamedTuple):
     """One client request. Where every worker runs its own loop, a number occurs once a worker.
 
-    `start` and `end` are ns since the epoch; `span` is the root span, 0 if none was written.
+    `start` and `end` are ns since the epoch; `span` is the root span, 0 if none was written. A step
+    that was cut off or failed is not whole.
     """
 
     number: int
@@ -51,6 +48,7 @@ class StepInfo(NamedTuple):
     end: int
     task: str
     span: int
+    is_whole: bool
 
     @property
     def duration(self) -> int:
@@ -100,7 +98,7 @@ class Trace:
         self.manifest = manifest
         self.problems = tuple(problems)
         self.is_foreign = not manifest.run_id
-        keys = sorted({row for segment in segments for row in segment.rows}, key=_row_order)
+        keys = sorted({row for segment in segments for row in segment.rows}, key=row_order)
         self.rows = tuple(RowInfo(index, *key) for index, key in enumerate(keys))
         self.all = join_segments(segments, tuple(keys))
         bounds = np.cumsum([0, *(len(segment) for segment in segments)])
@@ -143,6 +141,7 @@ class Trace:
             int(spans.end[root]),
             self.rows[int(spans.row[root])].task,
             int(spans.span[root]),
+            not spans.flags[root] & (Flag.ERROR | Flag.UNFINISHED),
         )
 
     def _steps_without_root(self, rooted: set[int]) -> Iterator[StepInfo]:
@@ -162,7 +161,8 @@ class Trace:
                     int(spans.start[first]),
                     int(spans.end[own].max()),
                     self.rows[int(spans.row[first])].task,
-                    0,
+                    span=0,
+                    is_whole=False,
                 )
 
     def step(self, number: int, task: str = "") -> StepInfo:
@@ -368,27 +368,3 @@ def open_trace(path: Path, trace_id: str = "", **options: Unpack[OpenOptions]) -
         problems=source.problems,
         details_folder=source.details_folder,
     )
-
-
-def _row_order(row: RowKey) -> tuple[object, ...]:
-    job, _, index = row.task.partition(":")
-    lane, _, rest = row.lane.partition(" ")
-    return (
-        _rank(job, JOB_ORDER),
-        _natural(job),
-        _natural(index),
-        _rank(lane, LANE_ORDER),
-        _natural(lane),
-        _natural(rest),
-        row.depth,
-    )
-
-
-def _rank(word: str, order: Sequence[str]) -> int:
-    return order.index(word) if word in order else len(order)
-
-
-def _natural(text: str) -> tuple[tuple[int, str], ...]:
-    """`CPU:10` after `CPU:9`."""
-    parts = cast("list[str]", re.findall(r"\d+|\D+", text))
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts)

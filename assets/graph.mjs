@@ -5,11 +5,13 @@ import {
   Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange,
   publishSelection, readTheme,
 } from "./core.mjs";
-import { drawGraph, halfTile } from "./graph_draw.mjs";
+import { STUB, drawGraph, halfTile } from "./graph_draw.mjs";
 import {
   buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
 } from "./graph_model.mjs";
-import { markChoice, showLegend, startControls, toggleTable } from "./graph_controls.mjs";
+import {
+  markChoice, showBoxChoice, showLegend, startControls, toggleTable,
+} from "./graph_controls.mjs";
 import { mountMinimap } from "./graph_minimap.mjs";
 import { drawOverview } from "./graph_overview.mjs";
 import { tipText } from "./graph_words.mjs";
@@ -18,8 +20,9 @@ import { prefix } from "./selection.mjs";
 const MORPH_MS = 240;
 const HOVER_MS = 80;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
-const ZOOM = { least: 0.08, most: 4 };
+const ZOOM = { least: 0.08, alone: 0.8, most: 4 };
 const NARROW = 700; // below it one box is shown at a time
+const BOX_CHOICE = 48; // height of the buttons that choose it
 
 export class GraphView {
   constructor(host) {
@@ -119,7 +122,7 @@ export class GraphView {
         this.repaint();
       });
     }
-    this.drawBoxChoice();
+    showBoxChoice(this);
     markChoice("graph-stages", payload.stage);
     this.host.dataset.state = "ready";
     this.select();
@@ -173,7 +176,7 @@ export class GraphView {
   draw(ctx, width, height) {
     if (!this.model) return;
     if (this.isHome && !this.morph && this.sizeSeen !== `${width} ${height}`) this.fit();
-    if (this.sizeSeen !== `${width} ${height}`) this.drawBoxChoice();
+    if (this.sizeSeen !== `${width} ${height}`) showBoxChoice(this);
     this.sizeSeen = `${width} ${height}`;
     const scene = this.scene();
     this.over = null;
@@ -192,21 +195,28 @@ export class GraphView {
     return boxes.find((box) => box.id === this.state.box) ?? boxes[0] ?? null;
   }
 
+  /** What is to be seen from top to bottom, in layout pixels, and the margin above it on screen. */
+  get extent() {
+    const box = this.onlyBox;
+    if (!box) return { top: 0, tall: this.model.payload.height, margin: MARGIN.top };
+    return { top: box.y - STUB, tall: box.h + 2 * STUB, margin: BOX_CHOICE };
+  }
+
   /** The largest zoom up to 1 that fits the height; on a narrow screen that of one box. */
   fit() {
     const { width, height } = this.surface;
     const { payload } = this.model;
     const box = this.onlyBox;
-    const stub = 70;
-    const tall = box ? box.h + 2 * stub : payload.height;
-    const room = height - (box ? 0 : MARGIN.top + MARGIN.bottom);
-    const zoom = Math.min(1, Math.max(ZOOM.least, room / Math.max(1, tall)));
+    const { top, tall, margin } = this.extent;
+    const room = height - margin - MARGIN.bottom;
+    const least = box ? ZOOM.alone : ZOOM.least;
+    const zoom = Math.min(1, Math.max(least, room / Math.max(1, tall)));
     const spare = Math.max(0, room - tall * zoom) / 2;
-    const above = box ? spare : MARGIN.top + Math.min(spare, 60);
+    const above = margin + Math.min(spare, 60);
     Object.assign(this.port, {
       scaleX: zoom, scaleY: zoom,
       x: -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom,
-      y: (box ? box.y - stub : 0) - above / zoom,
+      y: top - above / zoom,
     });
     this.overShift = 0;
     this.isHome = true;
@@ -248,23 +258,25 @@ export class GraphView {
   }
 
   /** Moves a found thing to the middle, but shows no more void than there is at home. */
-  centre(found, zoom = this.zoom) {
+  centre(found, wanted = 0) {
+    if (this.onlyBox) this.showBoxOf(found);
+    const zoom = wanted || this.zoom;
     const [x, y] = this.middleOf(found);
     const { width, height } = this.surface;
     const { payload } = this.model;
-    if (this.onlyBox) this.showBoxOf(found);
-    const along = (middle, size, total, before, after) => {
+    const { top, tall, margin } = this.extent;
+    const along = (middle, size, start, length, before, after) => {
       const seen = size / zoom;
-      const least = -before / zoom;
-      const most = total + after / zoom - seen;
+      const least = start - before / zoom;
+      const most = start + length + after / zoom - seen;
       if (most < least) return (least + most) / 2;
       return Math.min(most, Math.max(least, middle - seen / 2));
     };
     const from = { ...this.port };
     const to = {
       scaleX: zoom, scaleY: zoom,
-      x: along(x, width, payload.width, MARGIN.side, MARGIN.side),
-      y: this.onlyBox ? this.port.y : along(y, height, payload.height, MARGIN.top, MARGIN.bottom),
+      x: along(x, width, 0, payload.width, MARGIN.side, MARGIN.side),
+      y: along(y, height, top, tall, margin, MARGIN.bottom),
     };
     this.isHome = false;
     animate(MORPH_MS, (share) => {
@@ -282,29 +294,14 @@ export class GraphView {
     const band = tile && payload.bands.find((one) => one.id === tile.band);
     const id = band ? band.box : this.model.wires.get(found.wire)?.from;
     if (id === undefined || id === this.onlyBox.id) return;
-    this.state.box = id;
-    this.fit();
-    this.drawBoxChoice();
+    this.chooseBox(id);
   }
 
-  /** Which box a narrow screen shows: a row of buttons over the canvas. */
-  drawBoxChoice() {
-    const { boxes } = this.model.payload;
-    this.choice.replaceChildren(...boxes.map((box) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "button";
-      button.textContent = box.id || this.words.unplaced;
-      button.setAttribute("aria-pressed", String(box.id === this.onlyBox?.id));
-      button.addEventListener("click", () => {
-        this.state.box = box.id;
-        this.fit();
-        this.drawBoxChoice();
-        this.repaint();
-      });
-      return button;
-    }));
-    this.choice.hidden = !this.onlyBox || boxes.length < 2;
+  chooseBox(id) {
+    this.state.box = id;
+    this.fit();
+    showBoxChoice(this);
+    this.repaint();
   }
 
   // ---- pointer and keys ----

@@ -54,6 +54,21 @@ export function toggleTable() {
   (table.hidden ? canvas.querySelector("canvas") : button)?.focus();
 }
 
+/** Which box a narrow screen shows: a row of buttons over the canvas of a GraphView. */
+export function showBoxChoice(view) {
+  const { boxes } = view.model.payload;
+  view.choice.hidden = !view.onlyBox || boxes.length < 2;
+  view.choice.replaceChildren(...boxes.map((box) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "button";
+    button.textContent = box.id || view.words.unplaced;
+    button.setAttribute("aria-pressed", String(box.id === view.onlyBox?.id));
+    button.addEventListener("click", () => view.chooseBox(box.id));
+    return button;
+  }));
+}
+
 /** Says what the colours mean now: least and most, and which hue. */
 export function showLegend(model, choice) {
   const legend = document.querySelector(".heat-legend");

@@ -10,12 +10,12 @@ import {
   HOLLOW, ROUND, TAGS, TILE, hueOf, isTimeShown, levelOf, tileHeat,
 } from "./graph_model.mjs";
 import {
-  alphaOf, arrowHead, drawStubLabels, drawWire, drawWireLabels, place, stroke, touch,
+  alphaOf, arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, place, stroke, touch,
 } from "./graph_wires.mjs";
 import { countOf } from "./graph_words.mjs";
 import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
-const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
+export const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
 
 export const bandFill = (theme) =>
   theme.isDark ? theme.sunk : mix(theme.panel, theme.sunk, 0.28);
@@ -77,14 +77,18 @@ function drawBoxes(ctx, scene) {
     ctx.stroke();
     ctx.setLineDash([]);
   }
-  ctx.globalAlpha = scene.alpha;
+  const shown = new Map(scene.boxes.map((box) => [box.id, box.shown ?? 1]));
   for (const band of scene.payload.bands) {
     const [x, y] = to(band.x, band.y);
+    ctx.globalAlpha = shown.get(band.box) ?? 0;
     roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
     ctx.fillStyle = bandFill(theme);
     ctx.fill();
   }
-  for (const box of scene.boxes) drawTitle(ctx, scene, box);
+  for (const box of scene.boxes) {
+    ctx.globalAlpha = shown.get(box.id);
+    drawTitle(ctx, scene, box);
+  }
   ctx.globalAlpha = 1;
 }
 
@@ -249,7 +253,7 @@ function drawTile(ctx, scene, tile, level) {
   const { theme, zoom } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
   const half = halfTile(zoom);
-  ctx.globalAlpha = alphaOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
   if (TAGS.has(tile.kind)) {
     const kind = tile.kind === "feed" ? "recv" : "send";
     drawTag(ctx, theme, kind, x, y, Math.max(6, 18 * Math.min(1, zoom)), "right", true);
@@ -319,7 +323,7 @@ function drawName(ctx, scene, tile, level, labels, under, strong) {
   if (!spot) return;
   const { name } = spot;
   labels.push(spot);
-  ctx.globalAlpha = alphaOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
   ctx.font = style;
   haloText(ctx, name, x, top, theme.ink, under);
   ctx.font = font(10.5);

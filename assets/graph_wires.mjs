@@ -10,9 +10,11 @@ const DIMMED = 0.28;
 /** Layout → screen for one scene. */
 export const place = (scene) => (x, y) => [(x - scene.x) * scene.zoom, (y - scene.y) * scene.zoom];
 
-export function alphaOf(scene, isLit) {
-  return scene.alpha * (!scene.lit || isLit ? 1 : DIMMED);
-}
+/** How strongly a thing is drawn: full if lit or nothing is selected. */
+export const dimOf = (scene, isLit) => (!scene.lit || isLit ? 1 : DIMMED);
+
+/** The same for what comes in anew when the stage changes. */
+export const alphaOf = (scene, isLit) => scene.alpha * dimOf(scene, isLit);
 
 export function arrowHead(ctx, from, [x, y]) {
   const angle = Math.atan2(y - from[1], x - from[0]);

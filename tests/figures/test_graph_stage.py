@@ -257,6 +257,15 @@ def test_a_node_tells_where_its_inputs_come_from() -> None:
     ]
 
 
+def test_before_the_cut_an_input_comes_from_another_box_directly() -> None:
+    rows = [row("v", device=PS), row("a", "MatMul", "v")]
+    placed = {"placed": [item._replace(partition="") for item in rows]}
+    graph = read_stage("placed", placed["placed"])
+    found = facts_of(graph, placed, NOTHING_MEASURED, ["a"])
+    assert isinstance(found, NodeFacts)
+    assert [(i.name, i.source_box, i.over) for i in found.inputs] == [("v", "ps:0", "")]
+
+
 def test_a_pair_is_found_by_either_end_and_by_its_key() -> None:
     transfers = golden(MLP)["summary"]["transfers"]
     recv = next(item["recv_nodes"][0] for item in transfers if item["source"] == "w2/read")

@@ -13,7 +13,10 @@ from vizdist.figures.partitioned_graph import groups_of
 
 @dataclass(frozen=True, slots=True)
 class InputFact:
-    """One data input: the node it comes from, and how. `over` is the pair it came over, if one."""
+    """One data input: the node it comes from, and how.
+
+    `source_box` is set if that is on another device, `over` if it comes through a Recv.
+    """
 
     port: int
     name: str
@@ -187,7 +190,9 @@ def _input_facts(graph: StageGraph, name: str) -> list[InputFact]:
         known = graph.nodes.get(source)
         label = short_name(known) if known else source
         is_reference = known is not None and look_of(known).kind == "variable"
-        facts.append(InputFact(port, source, label, is_reference=is_reference))
+        band = graph.band_of.get(source, "")
+        box = graph.bands[band] if band != graph.band_of[name] and band else ""
+        facts.append(InputFact(port, source, label, box, is_reference=is_reference))
     return facts
 
 

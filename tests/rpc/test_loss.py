@@ -1,5 +1,6 @@
 """What happens to calls when the other side goes away, hangs, or is somebody else."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -152,8 +153,9 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.cluster
-def test_a_killed_process_is_noticed_at_once() -> None:
+@contextmanager
+def task_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A ps in a process of its own, and its address."""
     root = str(Path(__file__).parents[2])
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD.format(root=root)],
@@ -162,8 +164,16 @@ def test_a_killed_process_is_noticed_at_once() -> None:
         text=True,
     )
     assert child.stdout is not None
-    with tasks("worker:0") as (worker,), child:
-        address = child.stdout.readline().strip()
+    with child:
+        try:
+            yield child, child.stdout.readline().strip()
+        finally:
+            child.kill()
+
+
+@pytest.mark.cluster
+def test_a_killed_process_is_noticed_at_once() -> None:
+    with task_process() as (child, address), tasks("worker:0") as (worker,):
         stub = RemoteWorker(worker.transport, TaskName("ps", 0), address)
         assert stub.get_status().pid == 7
         waiting = [pull(stub, "k"), run_waiting(stub, 1)]
@@ -172,3 +182,26 @@ def test_a_killed_process_is_noticed_at_once() -> None:
             error = call.error()
             assert error.code == "UNAVAILABLE"
             assert f"ps:0 at {address}" in error.message
+
+
+def test_a_transport_that_was_closed_dials_nobody() -> None:
+    with tasks("ps:0", "worker:0") as (ps, worker):
+        stub = worker.stub_of(ps)
+        worker.transport.close()
+        assert pull(stub, "k").error().code == "CANCELLED"
+        assert worker.transport._channels == {}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_process_that_hangs_is_given_up_after_six_seconds() -> None:
+    with task_process() as (child, address), tasks("worker:0") as (worker,):
+        stub = RemoteWorker(worker.transport, TaskName("ps", 0), address)
+        arrivals = Arrivals()
+        stub.run_graph(RunGraphRequest("s", "any", 1, NOT_SAMPLED), arrivals)
+        arrivals.wait()
+        waiting = pull(stub, "k")
+        child.send_signal(signal.SIGSTOP)
+        error = waiting.error()
+        assert error.code == "UNAVAILABLE"
+        assert f"ps:0 at {address}" in error.message

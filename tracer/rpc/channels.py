@@ -29,6 +29,8 @@ Metadata = tuple[tuple[str, str], ...]
 _HEARTBEAT = (
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 5000),
+    # some versions never start the timer above; this one, for any ping, they do (default 60 s)
+    ("grpc.http2.ping_timeout_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )
@@ -110,7 +112,10 @@ def step_error(error: Any, peer: str, address: str) -> StepError:
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_KEY and isinstance(value, bytes):
             return decode_error(value)
-    return lost(peer, address, error.code().name, error.details() or "")
+    code = error.code()
+    if code is grpc.StatusCode.CANCELLED:  # nobody here did: the other side hung up
+        code = grpc.StatusCode.UNAVAILABLE
+    return lost(peer, address, code.name, error.details() or "")
 
 
 def lost(peer: str, address: str, code: str, details: str) -> StepError:

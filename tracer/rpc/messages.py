@@ -6,7 +6,7 @@ has a fixed layout (`struct`).
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -86,13 +86,13 @@ class ListDevicesResponse(Message):
 class Hello(Message):
     """First message each way on a stream: who speaks, and what the stream is for.
 
-    `address` is where the task serves, empty for a client. `lane` is control, bulk or both; the two
-    streams of a pair have the same `connection`.
+    `address` is where the task serves, empty for a client. `both` is the lane of a client, which has one
+    stream; the two of a pair have the same `connection`.
     """
 
     task: str
     address: str
-    lane: str
+    lane: Literal["control", "bulk", "both"]
     connection: int
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -102,7 +103,8 @@ class TaskServer:
             await self._serve_stream(context)
         except asyncio.CancelledError:
             if not context.cancelled():  # it was not the peer who ended it
-                await context.abort(grpc.StatusCode.UNAVAILABLE, f"{self._transport.task} stopped")
+                with suppress(grpc.aio.BaseError):
+                    await context.abort(grpc.StatusCode.UNAVAILABLE, "the task stopped")
             raise
         except FrameError as error:
             _log.warning("%s: a stream was refused: %s", self._transport.task, error)
@@ -112,7 +114,11 @@ class TaskServer:
 
     async def _serve_stream(self, context: Any) -> None:
         hello = read_hello(await asyncio.wait_for(context.read(), CONNECT_S))
-        connection, pipe = self._seat(hello)
+        seat = self._seat(hello)
+        if seat is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the pair's other stream has ended")
+            return
+        connection, pipe = seat
         mine = Hello(self._transport.task, self._transport.address, hello.lane, hello.connection)
         try:
             await context.write(hello_message(mine))
@@ -122,14 +128,12 @@ class TaskServer:
             where = hello.address or context.peer()
             self._transport.lose(connection, _gone(hello.task, where))
 
-    def _seat(self, hello: Hello) -> tuple[Connection, Pipe]:
-        """The connection that a stream belongs to, and which of its two pipes it is."""
+    def _seat(self, hello: Hello) -> tuple[Connection, Pipe] | None:
+        """The connection that a stream belongs to, and which of its pipes it is; None: it is lost."""
         key = (hello.task, hello.connection)
         if hello.lane == "bulk":
             found = self._half_open.pop(key, None)
-            if found is None:
-                raise FrameError(f"a bulk stream of {hello.task} without its control stream")
-            return found, found.bulk
+            return None if found is None else (found, found.bulk)
         connection = Connection(self._transport.loop, self._frames.handlers)
         connection.peer, connection.address = hello.task, hello.address
         if hello.lane == "both":

@@ -7,7 +7,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 import msgspec
@@ -33,6 +33,8 @@ from tracer.rpc.loop import rpc_loop
 from tracer.rpc.messages import Hello, decode, encode
 from tracer.rpc.pipe import Pipe
 from tracer.runtime.interfaces import StepError
+
+_LANES: tuple[Literal["control"], Literal["bulk"]] = ("control", "bulk")
 
 _random = random.SystemRandom()
 
@@ -94,6 +96,7 @@ class Transport:
         self._connections: dict[str, Connection] = {}
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def connection(self, peer: str, address: str) -> Connection:
         """The pair's connection, being opened if there was none. Any thread."""
@@ -107,8 +110,17 @@ class Transport:
             made = Connection(self.loop, self.handlers)
             made.peer, made.address = peer, address
             self._connections[address] = made
-        self.loop.soon(lambda: self.keep(self._dial(made)))
+        self.loop.soon(lambda: self._start_dial(made))
         return made
+
+    def _start_dial(self, connection: Connection) -> None:
+        if self._is_closed:
+            self.lose(connection, self._good_bye())
+        else:
+            self.keep(self._dial(connection))
+
+    def _good_bye(self) -> StepError:
+        return StepError("CANCELLED", f"{self.task} closed its connections", task=self.task)
 
     def open_connection(self, address: str) -> Connection | None:
         """The pair's connection if there is one."""
@@ -143,27 +155,26 @@ class Transport:
         return channel
 
     async def _dial(self, connection: Connection) -> None:
+        peer, address = connection.peer, connection.address
         number = _random.getrandbits(64)
-        calls = []
+        calls: list[Any] = []
+        failure: StepError | None = None
         try:
-            for lane in ("control", "bulk"):
+            for lane in _LANES:
                 hello = Hello(self.task, self.address, lane, number)
                 calls.append(await asyncio.wait_for(self._open(connection, hello), CONNECT_S))
         except TimeoutError:
-            text = f"no answer in {CONNECT_S:.0f} s"
-            self.lose(connection, lost(connection.peer, connection.address, "UNAVAILABLE", text))
-            return
+            failure = lost(peer, address, "UNAVAILABLE", f"no answer in {CONNECT_S:.0f} s")
         except grpc.aio.AioRpcError as error:
-            self.lose(connection, step_error(error, connection.peer, connection.address))
-            return
+            failure = step_error(error, peer, address)
         except FrameError as error:
-            text = str(error)
-            self.lose(
-                connection, lost(connection.peer, connection.address, "FAILED_PRECONDITION", text)
-            )
+            failure = lost(peer, address, "FAILED_PRECONDITION", str(error))
+        if failure is not None:
+            for call in calls:
+                call.cancel()
+            self.lose(connection, failure)
             return
-        pipes = (connection.control, connection.bulk)
-        for pipe, call in zip(pipes, calls, strict=True):
+        for pipe, call in zip((connection.control, connection.bulk), calls, strict=True):
             self.keep(self._run(connection, pipe, call))
 
     async def _open(self, connection: Connection, hello: Hello) -> Any:
@@ -181,16 +192,17 @@ class Transport:
         return call
 
     async def _run(self, connection: Connection, pipe: Pipe, call: Any) -> None:
-        details, code = "", "UNAVAILABLE"
+        peer, address = connection.peer, connection.address
+        failure = lost(peer, address, "UNAVAILABLE", "")
         try:
             await run_stream(connection, pipe, call.read, call.write)
         except grpc.aio.AioRpcError as error:
-            details = error.details() or ""
+            failure = step_error(error, peer, address)
         except FrameError as error:
-            code, details = "INTERNAL", str(error)
+            failure = lost(peer, address, "INTERNAL", str(error))
         finally:
             call.cancel()
-            self.lose(connection, lost(connection.peer, connection.address, code, details))
+            self.lose(connection, failure)
 
     def unary(
         self,
@@ -221,9 +233,9 @@ class Transport:
         self.loop.call(self._close(), SHUTDOWN_S)
 
     async def _close(self) -> None:
-        gone = StepError("CANCELLED", f"{self.task} closed its connections", task=self.task)
+        self._is_closed = True
         for connection in list(self._connections.values()):
-            self.lose(connection, gone)
+            self.lose(connection, self._good_bye())
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

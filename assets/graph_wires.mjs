@@ -156,6 +156,8 @@ export function drawStubLabels(ctx, scene, labels) {
     const spot = { x: right + 9, y: isAbove ? y - 52 : y + 14, w, h: 38 };
     if (labels.some((label) => touch(spot, label))) continue;
     labels.push(spot);
+    ctx.fillStyle = theme.bg;
+    ctx.fillRect(spot.x - 3, spot.y, spot.w + 3, spot.h);
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     lines.forEach((line, i) => {

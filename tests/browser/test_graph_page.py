@@ -1,8 +1,10 @@
 """The Graph page on a real run: what is drawn, chosen, and said."""
 
+import itertools
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,13 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
-from tracer.model.graph_table import NodeRow
+from tracer.model.graph import Graph, Input, Node, Partition
+from tracer.model.graph_table import NodeRow, chunks_of_graph
+from tracer.model.step import trace_of_step
+from tracer.model.trace_folder import Manifest
+from tracer.record.manifest import write_manifest
+from tracer.record.recorder import Recorder
+from tracer.record.sink import Sink
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 from vizdist.store.trace import open_trace
@@ -44,8 +52,45 @@ def rows(real_run: Path) -> dict[str, list[NodeRow]]:
     return {stage: list(found) for stage, found in table.stages.items()}
 
 
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph of 90 nodes in scopes, one with a name that wants to be markup."""
+    folder = tmp_path_factory.mktemp("odd") / "odd.trace"
+    names = [f"net/layer{i // 10}/n{i}" for i in range(89)]
+    nodes = [Node(names[0], "MatMul"), Node(HOSTILE, HOSTILE, (Input(names[0]),))]
+    nodes += [Node(name, "MatMul", (Input(before),)) for before, name in itertools.pairwise(names)]
+    device = "/job:worker/replica:0/task:0/device:CPU:0"
+    graph = Graph(node.with_(device=device, reason=HOSTILE) for node in nodes)
+    record_graph(folder, "device", [Partition(device, graph)])
+    return folder
+
+
+def record_graph(folder: Path, stage: str, parts: list[Partition]) -> None:
+    folder.mkdir()
+    write_manifest(folder, Manifest("run-1", started_ns=1))
+    scratch = folder.parent / "scratch"
+    recorder = Recorder(scratch, "worker:0")
+    for chunk in chunks_of_graph("g1", stage, parts):
+        with recorder.span("graph.chunk", trace_of_step("run-1", "run", 0), name=stage) as span:
+            for name, value in chunk.items():
+                span.set(name, value)
+    sink = Sink(folder, scratch)
+    sink.turn(time.time_ns(), at_end=True)
+    sink.tell()
+    sink.close()
+
+
+@pytest.fixture(scope="module")
+def served_odd(odd_run: Path) -> Iterator[Dashboard]:
+    for url in serving(Library([odd_run])):
+        yield Dashboard(url, path_id(odd_run))
+
+
 def opened(tab: Tab, served: Dashboard, query: str = "", **size: int) -> Page:
-    page = tab(f"{served.url}t/{served.run}/graph?step=3{query}", **size)
+    page = tab(f"{served.url}t/{served.run}/graph?step=3{query or '&lang=en'}", **size)
     ready(page)
     return page
 
@@ -192,6 +237,31 @@ def test_a_phone_shows_one_box_at_a_time(tab: Tab, served: Dashboard) -> None:
     expect(boxes.filter(has_text="worker:0")).to_have_attribute("aria-pressed", "true")
     page.evaluate("window.__vizdist.select({type: 'node', id: 'fc1/weight'})")
     expect(boxes.filter(has_text="ps:0")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_name_that_wants_to_be_markup_is_text(tab: Tab, served_odd: Dashboard) -> None:
+    page = opened(tab, served_odd)
+    page.on("dialog", lambda dialog: pytest.fail(f"a name opened a dialog: {dialog.message}"))
+    page.mouse.move(*at(page, "node", HOSTILE))
+    expect(page.locator(".canvas-tip")).to_contain_text(HOSTILE)
+    page.mouse.click(*at(page, "node", HOSTILE))
+    expect(page.locator("#graph-facts h2")).to_have_text(HOSTILE)
+    page.keyboard.press("l")
+    expect(page.locator("#graph-table tbody")).to_contain_text(HOSTILE)
+    assert page.locator("main img").count() == 0
+
+
+def test_a_folded_scope_opens_at_the_second_click(tab: Tab, served_odd: Dashboard) -> None:
+    page = opened(tab, served_odd)
+    before = picture(page)["tiles"]
+    assert before < 30
+    place = at(page, "node", "net/layer3/n33")
+    page.mouse.click(*place)
+    expect(page.locator("#graph-facts")).to_contain_text("net/layer3/n33")
+    with page.expect_response(lambda response: "opened=" in response.url):
+        page.mouse.click(*place)
+    page.wait_for_timeout(100)
+    assert picture(page)["tiles"] == before + 9
 
 
 def test_a_run_without_a_graph_says_so(tab: Tab, dashboard: Dashboard) -> None:

@@ -31,7 +31,7 @@ from tracer.strategies.registry import STRATEGIES
 if TYPE_CHECKING:
     from tracer.launch.jobs import Job
 
-# ruff: noqa: PLC0415 (torch takes seconds to import: only the commands that run something pay for it)
+# ruff: noqa: PLC0415 (torch takes seconds to import: only commands that run something pay for it)
 
 EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_INTERRUPTED = 0, 1, 2, 130
 

@@ -1,4 +1,4 @@
-"""One task of a cluster: its devices, worker and master, served on one gRPC port (TF `server_lib.py`).
+"""One task of a cluster: devices, worker and master on one gRPC port (TF `server_lib.py`).
 
 Any server may be the master of a session, namely of those whose client dials it or lives in it.
 """

@@ -31,7 +31,7 @@ class Trainable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a client is to do. `replica` of `num_replicas` tells which share of the data is its own."""
+    """What a client is to do; `replica` of `num_replicas` tells which share of the data is its."""
 
     steps: int
     seed: int = 0
@@ -65,8 +65,8 @@ def tracing_of(
 class Trainer:
     """One client. `open_session(graph, tracing)` makes its sessions.
 
-    Two sessions see the same variables: one runs the numbered, recorded steps; the other, apart from
-    the record, sets the variables up before and judges them after.
+    Two sessions see the same variables: one runs the numbered, recorded steps; the other, apart
+    from the record, sets the variables up before and judges them after.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""A parameter-server step, ours against TensorFlow's: digits MLP 64-32-10, batch 64, untraced, over gRPC.
+"""A parameter-server step against TensorFlow's: digits MLP 64-32-10, batch 64, untraced, gRPC.
 
-Both sides: one ps, one or two workers, each task a process, a client process that dials the workers. Run
-`make bench`, which installs TensorFlow into an environment of its own, or set VIZDIST_TENSORFLOW_PYTHON.
+Both sides: one ps, one or two workers, each task a process, a client process that dials the
+workers. Run `make bench`, which installs TensorFlow into an environment of its own, or set
+VIZDIST_TENSORFLOW_PYTHON.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The store at a million spans: opening, tiles, steps, a span's detail, importing foreign OTLP. Prints JSON."""
+"""The store at a million spans: opening, tiles, steps, a span's detail, an OTLP import. JSON."""
 
 import json
 import resource

@@ -59,7 +59,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def interleave(
     one: tuple[Peer, str], other: tuple[Peer, str], rounds: int, seconds: float
 ) -> dict[str, Any]:
-    """Blocks of (peer, variant) in the order A B B A …; the ratio is one's rate over the other's."""
+    """Blocks of (peer, variant) in the order A B B A …; `ratio` is one's rate over the other's."""
     pairs: list[tuple[Mapping[str, float], Mapping[str, float]]] = []
     for number in range(rounds):
         order = (one, other) if number % 2 == 0 else (other, one)

@@ -1,4 +1,4 @@
-"""TensorFlow's side of bench_parameter_server: one ps, two workers, a client, `session.run` over gRPC.
+"""TensorFlow's side of bench_parameter_server: a ps, two workers, a client, `session.run` by gRPC.
 
 Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
 """

@@ -1,8 +1,8 @@
 """Our side of the step benchmarks: one ps, two workers, a client process that dials both.
 
-The same work as peer_tensorflow: each step the client sends the batch with RunStep and fetches the loss.
-Variants are `1` or `2` (workers that step at once) and `1-traced`, `2-traced`, which record every step;
-a collector runs all the time.
+The same work as peer_tensorflow: each step the client sends the batch with RunStep and fetches the
+loss. Variants are `1` or `2` (workers that step at once) and `1-traced`, `2-traced`, which record
+every step; a collector runs all the time.
 """
 
 import json

@@ -30,7 +30,7 @@ MARKS = [
 
 @pytest.fixture(scope="module")
 def marks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
-    """A run without steps: spans of no length, of three hours, failed ones, and a name as markup."""
+    """A run without steps: spans of no length, of three hours, failed ones, a name as markup."""
     folder = tmp_path_factory.mktemp("marks") / "marks.trace"
     spans = [
         SpanRecord(

@@ -8,8 +8,12 @@ from vizdist.components.view import page_of, view_of
 
 @pytest.mark.parametrize(
     ("path", "page", "trace"),
-    [("/", "library", ""), ("/t/00ff/summary", "summary", "00ff"), ("/t/00ff/summary/", "summary", "00ff")],
-)  # fmt: skip
+    [
+        ("/", "library", ""),
+        ("/t/00ff/summary", "summary", "00ff"),
+        ("/t/00ff/summary/", "summary", "00ff"),
+    ],
+)
 def test_an_address_names_a_page_and_a_run(path: str, page: str, trace: str) -> None:
     view = view_of({"path": path, "lang": "zh"})
     found = page_of(PAGES, view)

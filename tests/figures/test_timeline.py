@@ -46,8 +46,8 @@ def test_every_span_has_the_hue_of_what_it_does(trace: Trace) -> None:
 
 def test_a_tile_carries_queueing_wait_and_bytes(trace: Trace) -> None:
     tile = unpacked(tile_bytes(trace, trace.tiles(trace.start, trace.end, 1000)))
-    by_name = {(tile["kinds"][k], tile["names"][n]): i
-               for i, (k, n) in enumerate(zip(tile["kind"], tile["name"], strict=True))}  # fmt: skip
+    spans = enumerate(zip(tile["kind"], tile["name"], strict=True))
+    by_name = {(tile["kinds"][kind], tile["names"][name]): i for i, (kind, name) in spans}
     product, value = by_name["op.run", "mm"], by_name["rendezvous.recv", "w"]
     assert tile["queue"][product] == 100
     assert (tile["wait"][value], tile["bytes"][value]) == (50, 256)

@@ -7,8 +7,8 @@ from tracer.cli import command_parser
 FLAGS = {
     "run": [
         "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
-        "--out", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace", "--workers",
-        "workload",
+        "--out", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace",
+        "--workers", "workload",
     ],
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",

@@ -12,7 +12,10 @@ from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
 
 EPOCH = 1_700_000_000_000_000_000
-KEY = "/job:ps/replica:0/task:0/device:CPU:0;0000000000000001;/job:worker/replica:0/task:0/device:CPU:0;edge_1_w;0:0"
+KEY = (
+    "/job:ps/replica:0/task:0/device:CPU:0;0000000000000001;"
+    "/job:worker/replica:0/task:0/device:CPU:0;edge_1_w;0:0"
+)
 
 CLIENT_GRAPH = Graph([Node("w", "VarHandleOp"), Node("mm", "MatMul", (Input("w"),))])
 

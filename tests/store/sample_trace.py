@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tracer.model.trace_folder import COLUMNS, Manifest, TaskRecord, manifest_path
 from vizdist.store.columns import SpanRecord, write_records
@@ -26,8 +27,8 @@ def write_trace(folder: Path, records: Iterable[SpanRecord], **manifest: object)
 def training_step(number: int, at: int = 0) -> list[SpanRecord]:
     """One step of a worker and a ps: 1000 ns in which every class of time occurs.
 
-    worker: 0 session.run; 100-200 queueing, 200-400 MatMul; 400-600 recv, whose request is at the ps
-    from 450, where the value exists from 500. ps: 100-150 read, 150-160 send, 700-800 update.
+    worker: 0 session.run; 100-200 queueing, 200-400 MatMul; 400-600 recv, whose request is at the
+    ps from 450, where the value exists from 500. ps: 100-150 read, 150-160 send, 700-800 update.
     """
     start = EPOCH + at
     ids = number * 100
@@ -36,7 +37,8 @@ def training_step(number: int, at: int = 0) -> list[SpanRecord]:
     def span(
         task: str, lane: str, kind: str, begin: int, end: int, name: str, **rest: object
     ) -> SpanRecord:
-        return SpanRecord(task, lane, start + begin, start + end, name, kind, **(trace | rest))  # type: ignore[arg-type]
+        values: dict[str, Any] = trace | rest
+        return SpanRecord(task, lane, start + begin, start + end, name, kind, **values)
 
     key = f"{PS};0000000000000001;{WORKER};edge_1_w;0:0"
     return [

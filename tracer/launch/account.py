@@ -68,8 +68,8 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
 class Account:
     """Keeps the manifest true from the first process to the last count.
 
-    A context manager: the collector runs inside it, and the outcome is written when it is left, with
-    the exception that left it if there was one.
+    A context manager: the collector runs inside it, and the outcome is written when it is left,
+    with the exception that left it if there was one.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """`tracer task` as a person starts it: one task of a cluster whose addresses are known beforehand.
 
 It starts a collector of its own and writes its own trace folder. With a workload it also runs this
-task's client loop; without, or when that is done, it serves until Ctrl-C or SIGTERM: peers may still
-need its variables.
+task's client loop; without, or when that is done, it serves until Ctrl-C or SIGTERM: peers may
+still need its variables.
 """
 
 import signal

@@ -1,7 +1,8 @@
 """The line between launcher and task: JSON lines, events up, commands down.
 
-Events go up on the task's standard output, commands come down its standard input; what the task prints
-goes to its log. The end of standard input means that the launcher is gone, and the task ends too.
+Events go up on the task's standard output, commands come down its standard input; what the task
+prints goes to its log. The end of standard input means that the launcher is gone, and the task ends
+too.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The environment that a task process starts in.
 
-These must be set before torch and gRPC are imported, so they are the launcher's work. Threads: with the
-default, fresh RPC threads each spin an OpenMP team (measured: twice the step time). Malloc: fresh mmaps
-of large messages cost more than their copy.
+These must be set before torch and gRPC are imported, so they are the launcher's work. Threads: with
+the default, fresh RPC threads each spin an OpenMP team (measured: twice the step time). Malloc:
+fresh mmaps of large messages cost more than their copy.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A run in one process: the same tasks, sessions and records, joined by plain calls instead of gRPC.
+"""A run in one process: the same tasks, sessions and records, joined by plain calls, not gRPC.
 
 A task belongs to the record, not to the process: each has a recorder of its own here too.
 """

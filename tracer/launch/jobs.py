@@ -1,7 +1,7 @@
 """What is to be done on a cluster: train a module under a strategy, or run a hand-written graph.
 
-A job says which tasks there are and what a client does; how tasks become processes (children, threads,
-started by hand) is none of its business.
+A job says which tasks there are and what a client does; how tasks become processes (children,
+threads, started by hand) is none of its business.
 """
 
 import threading

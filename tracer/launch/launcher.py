@@ -1,7 +1,7 @@
 """One run, from its first process to its last: start, introduce, watch, stop, account.
 
-The launcher is the client's side of a run; it owns no device. Every task is a direct child process, so
-that a death is seen at once (`exit` event) and nothing outlives the run.
+The launcher is the client's side of a run; it owns no device. Every task is a direct child process,
+so that a death is seen at once (`exit` event) and nothing outlives the run.
 """
 
 import queue

@@ -1,6 +1,7 @@
 """From the events of the tasks to one outcome: done, or failed with one root cause.
 
-No processes here: events in, `Phase` and `Failure` out, so that every order of events is a plain test.
+No processes here: events in, `Phase` and `Failure` out, so that every order of events is a plain
+test.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,8 +33,8 @@ MOVES: Mapping[Phase, frozenset[Phase]] = {
 class Failure:
     """Why a run failed. The lowest `rank` of several is the root cause.
 
-    A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs), an
-    error of its own explains the derived ones.
+    A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs),
+    an error of its own explains the derived ones.
     """
 
     task: TaskName

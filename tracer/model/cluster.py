@@ -1,8 +1,8 @@
 """Names of tasks and devices, and the description of a cluster.
 
 A task is written `worker:0`, a device `/job:worker/replica:0/task:0/device:CPU:0`. What a user asks
-for may leave parts out (`/job:ps`, `/device:CPU:1`); `DeviceSpec` holds such a request, `DeviceName`
-a whole name. The spellings follow TensorFlow's `device_name_utils.cc`.
+for may leave parts out (`/job:ps`, `/device:CPU:1`); `DeviceSpec` holds such a request,
+`DeviceName` a whole name. The spellings follow TensorFlow's `device_name_utils.cc`.
 """
 
 import json
@@ -200,7 +200,7 @@ def parse_cluster(text: str) -> ClusterConfig:
 
     Raises ClusterError with the path of the fault and a hint, before any socket is opened.
     """
-    from tracer.model.cluster_config import read_config  # noqa: PLC0415 (the rules are a file of their own)
+    from tracer.model.cluster_config import read_config  # noqa: PLC0415 (it imports this module)
 
     try:
         raw = json.loads(text)

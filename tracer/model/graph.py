@@ -1,7 +1,7 @@
 """Nodes, edges and graphs: what passes rewrite, masters cut and executors run.
 
-A graph is a mapping from name to immutable node, in creation order; a pass makes a new graph. Node and
-attribute names are TensorFlow's (`graph.proto`, `node_def.proto`).
+A graph is a mapping from name to immutable node, in creation order; a pass makes a new graph. Node
+and attribute names are TensorFlow's (`graph.proto`, `node_def.proto`).
 """
 
 import heapq

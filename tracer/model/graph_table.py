@@ -1,9 +1,9 @@
-"""Graphs as they travel in a trace: a table of nodes, cut into the attributes of `graph.chunk` spans.
+"""Graphs as they travel in a trace: a table of nodes in the attributes of `graph.chunk` spans.
 
-The writer (master for full … worker, each worker for device) calls `chunks_of_graph` and records one
-`graph.chunk` span a mapping; the reader hands the mappings back to `nodes_of_chunks`. A table is JSON
-`{"columns": [...], "rows": [[...]]}`, deflated, base64, in pieces of at most 48 KB; columns that a
-reader does not know are ignored.
+The writer (master for full … worker, each worker for device) calls `chunks_of_graph` and records
+one `graph.chunk` span a mapping; the reader hands the mappings back to `nodes_of_chunks`. A table
+is JSON `{"columns": [...], "rows": [[...]]}`, deflated, base64, in pieces of at most 48 KB; columns
+that a reader does not know are ignored.
 """
 
 import base64
@@ -41,8 +41,9 @@ SHOWN_ATTRS = (
 class NodeRow(NamedTuple):
     """A node of one stage. `inputs` are `name`, `name:port` or `^name` (control).
 
-    `partition` is the task prefix (stage worker) or device (stage device) whose graph holds it, empty
-    before the cuts. `specs` are (dtype, shape) of its outputs; `bytes` their sum, 0 if unknown.
+    `partition` is the task prefix (stage worker) or device (stage device) whose graph holds it,
+    empty before the cuts. `specs` are (dtype, shape) of its outputs; `bytes` their sum, 0 if
+    unknown.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """What identifies a step, and a tensor on its way within one.
 
-Step ids are random 57-bit numbers, as in TF (`master_session.cc`), never sequential; the ordinal step
-number that users type travels beside them.
+Step ids are random 57-bit numbers, as in TF (`master_session.cc`), never sequential; the ordinal
+step number that users type travels beside them.
 """
 
 import hashlib
@@ -29,8 +29,8 @@ def new_incarnation() -> int:
 class SpanContext(NamedTuple):
     """Where a new span belongs: its trace, its parent span, and the step it is part of.
 
-    It travels in frame headers and RPC metadata. `span` 0 is "no parent". `step` is the ordinal number
-    (from 1), 0 outside any step. A context that is not `sampled` records nothing.
+    It travels in frame headers and RPC metadata. `span` 0 is "no parent". `step` is the ordinal
+    number (from 1), 0 outside any step. A context that is not `sampled` records nothing.
     """
 
     trace_hi: int

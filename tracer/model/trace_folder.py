@@ -28,7 +28,7 @@ COLUMNS_FORMAT = 1  #: raised when COLUMNS changes in a way old readers cannot f
 
 
 class Column(NamedTuple):
-    """One column of a segment. `type` is an Arrow type name; `text` columns are dictionary-coded."""
+    """One column of a segment; `type` is an Arrow type name, `text` is dictionary-coded."""
 
     name: str
     type: str

@@ -3,8 +3,8 @@
     worker:0 (/job:localhost)
       CPU:0   variables · forward · backward · update
 
-No tensor crosses a device, no message leaves the process; this is the step that every other strategy is
-compared with. The task runs its own client loop over a DirectSession.
+No tensor crosses a device, no message leaves the process; this is the step that every other
+strategy is compared with. The task runs its own client loop over a DirectSession.
 """
 
 from collections.abc import Mapping

@@ -1,14 +1,15 @@
-"""ParameterServerStrategy, first version: between-graph, asynchronous (TF `parameter_server_strategy.py`).
+"""ParameterServerStrategy V1: between-graph, asynchronous (TF `parameter_server_strategy.py`).
 
     ps:0        w1  b1 ──read──►┐         ┌──gradient──► apply
                                 ▼         │
     worker:0                forward · backward        each worker runs its own steps,
     worker:1                forward · backward        nobody waits for anybody
 
-Every worker builds the same graph and is master of its own session. Variables go round robin over the
-ps tasks in creation order (`replica_device_setter`), everything else to the worker itself. What crosses
-in a step is each variable once and each gradient once: 2·S bytes. A worker may apply a gradient to a
-variable that others have moved since it was read; by how many versions is its *staleness*.
+Every worker builds the same graph and is master of its own session. Variables go round robin over
+the ps tasks in creation order (`replica_device_setter`), everything else to the worker itself. What
+crosses in a step is each variable once and each gradient once: 2·S bytes. A worker may apply a
+gradient to a variable that others have moved since it was read; by how many versions is its
+*staleness*.
 """
 
 from collections.abc import Mapping

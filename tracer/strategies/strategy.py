@@ -1,8 +1,9 @@
 """What every strategy answers: which tasks there are, who is a client, where each node goes.
 
-A strategy is a graph *rewriter*, not a runtime: it gives requested devices to the nodes of a captured
-step (TF: the scope, `replica_device_setter`, `merge_call` …) and says who drives the steps. The runtime
-below it never knows which strategy made a graph. One strategy, one file; add it to `STRATEGIES`.
+A strategy is a graph *rewriter*, not a runtime: it gives requested devices to the nodes of a
+captured step (TF: the scope, `replica_device_setter`, `merge_call` …) and says who drives the
+steps. The runtime below it never knows which strategy made a graph. One strategy, one file; add it
+to `STRATEGIES`.
 """
 
 from collections.abc import Mapping

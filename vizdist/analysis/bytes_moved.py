@@ -34,7 +34,8 @@ class Tensor:
 class BytesMoved:
     """Bytes by pair of devices, over `num_steps` whole steps; feeds and fetches are not among them.
 
-    `variable_bytes` are those of the variables that another device reads, 0 if the graph is not known.
+    `variable_bytes` are those of the variables that another device reads, 0 if the graph is not
+    known.
     """
 
     num_steps: int

@@ -13,7 +13,7 @@ BAD_OUTCOMES = ("failed", "killed", "lost")
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """`tasks` ended badly; `unfinished` and `errors` count spans by task, `proof` are some of them."""
+    """`tasks` ended badly; `unfinished`, `errors` count spans by task, `proof` are some of them."""
 
     error: str
     tasks: tuple[TaskRecord, ...]

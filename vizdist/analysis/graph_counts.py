@@ -9,7 +9,7 @@ from vizdist.store.graphs import GraphTable
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """`nodes` by stage, in order; `pairs` are Send/Recv pairs between devices, without the client's."""
+    """`nodes` by stage, in order; `pairs` are Send/Recv pairs of devices, without the client's."""
 
     nodes: Mapping[str, int]
     devices: int

@@ -16,7 +16,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Lit(NamedTuple):
-    """Places in the trace's table: the selected spans by start, and the other ends of their links."""
+    """Places in the trace's table: selected spans by start, and the other ends of their links."""
 
     selected: Array
     linked: Array

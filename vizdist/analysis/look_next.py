@@ -1,4 +1,4 @@
-"""What to look at next: findings by the time a step would save, faults first, each with its proof."""
+"""What to look at next: findings by the time a step would save, faults first, each with proof."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -18,8 +18,8 @@ class Measured:
     """One node in one step. A node that ran several times (a loop) has sums, and its first start.
 
     `time`, `queueing` (ready, not run), `wait` (a recv whose value did not exist) and `start` (from
-    the start of the step) are ns; `span` is its first span's id, 16 hex digits; `key` the rendezvous
-    key of a Send or Recv.
+    the start of the step) are ns; `span` is its first span's id, 16 hex digits; `key` the
+    rendezvous key of a Send or Recv.
     """
 
     time: int = 0

@@ -35,7 +35,7 @@ def overview(trace: Trace) -> Overview:
 
 
 def cluster_tasks(trace: Trace) -> list[tuple[str, str]]:
-    """(task, outcome) of those that compute, ps first; launcher and collector only look after them."""
+    """(task, outcome) of those that compute, ps first; launcher and collector look after them."""
     known = [(record.task, record.outcome) for record in trace.manifest.tasks]
     tasks = known or [(task, "done") for task in trace.tasks]
     computing = [task for task in tasks if task[0].partition(":")[0] not in HOUSEKEEPING]

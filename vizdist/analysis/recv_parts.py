@@ -1,7 +1,7 @@
 """The three parts of a recv: its request travels, its value does not exist yet, its value travels.
 
-A recv from another task is served there by a call; the recorded wait is measured where the value comes
-into being, so it begins when the request arrived, not when it was sent.
+A recv from another task is served there by a call; the recorded wait is measured where the value
+comes into being, so it begins when the request arrived, not when it was sent.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from vizdist.store.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class RecvParts:
-    """`recvs` between devices; `served` ns when the request was there, `exists` when the value was."""
+    """`recvs` between devices; the request was there at `served` (ns), the value at `exists`."""
 
     recvs: Spans
     served: Array

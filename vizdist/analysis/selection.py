@@ -4,7 +4,7 @@ from typing import TypedDict
 
 
 class Selection(TypedDict):
-    """What the store `sel` holds and the URL says: `span:…`, `node:…`, `key:…`, `edge:…`, `rpc:…`."""
+    """What the store `sel` holds and the URL says: `span:…`, `node:…`, `key:…`, and so on."""
 
     type: str
     id: str

@@ -126,7 +126,7 @@ def _joined(*intervals: Interval) -> Interval:
 
 
 def _rpc(trace: Trace, own: Spans) -> Interval:
-    """Requests and answers under way, calls nobody is known to serve, and serving without running."""
+    """Messages under way, calls that nobody is known to serve, and serving without running."""
     clients = own.take(own.is_kind("rpc.client"))
     servers = trace.served_by(clients.span)
     known = servers >= 0

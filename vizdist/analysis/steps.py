@@ -31,7 +31,7 @@ def shown_step(trace: Trace, wanted: int | None) -> int | None:
 
 
 def step_facts(trace: Trace, number: int) -> tuple[int, int]:
-    """(duration in ns, number of spans) of a step; of its first task where every worker runs one."""
+    """(duration in ns, number of spans) of a step; its first task's where every worker runs one."""
     return trace.step(number).duration, int((trace.all.step == number).sum())
 
 

@@ -19,7 +19,7 @@ from vizdist.store.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`analysis.<key>` in a catalogue, filled with `values`; `page` shows it, `proof` are span ids."""
+    """`analysis.<key>` of a catalogue, filled with `values`; `page` shows it, `proof`: span ids."""
 
     key: str
     values: Mapping[str, object] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """For which value a task stood still: the part of a recv's wait in which nothing else could run.
 
-A recv that is asked for at the start of a step waits while ops run; that costs nothing. What costs is
-the time from the last op to the value. When several values are awaited, it belongs to the one that
-comes next, so at every instant a task waits for one thing at most.
+A recv that is asked for at the start of a step waits while ops run; that costs nothing. What costs
+is the time from the last op to the value. When several values are awaited, it belongs to the one
+that comes next, so at every instant a task waits for one thing at most.
 """
 
 from typing import NamedTuple

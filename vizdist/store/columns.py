@@ -151,8 +151,8 @@ class Table:
 def _depths(lanes: Array, starts: Array, ends: Array) -> tuple[list[int], int]:
     """Depths by containment of spans in order of (lane, start, longest first), and the overlaps.
 
-    A span that overlaps its neighbour without lying in it goes one deeper: nothing in a row overlaps,
-    no end is moved (case I09).
+    A span that overlaps its neighbour without lying in it goes one deeper: nothing in a row
+    overlaps, no end is moved (case I09).
     """
     depths = []
     overlaps = 0

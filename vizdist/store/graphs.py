@@ -25,8 +25,8 @@ Piece = tuple[int, Mapping[str, Any]]  #: place of a chunk span, its attributes
 class GraphTable:
     """One registered graph: its nodes at every stage that is in the trace, in the order of STAGES.
 
-    `id` is what `partition.run` spans of its steps carry; `task` the master that registered it; `start`
-    when, ns since the epoch.
+    `id` is what `partition.run` spans of its steps carry; `task` the master that registered it;
+    `start` when, ns since the epoch.
     """
 
     id: str
@@ -41,7 +41,7 @@ class GraphTable:
 
 
 def read_graphs(spans: Spans, folder: Path) -> list[GraphTable]:
-    """All graphs by time; the pieces of one graph share a trace, as a registration is one request."""
+    """All graphs by time; a graph's pieces share a trace, as a registration is one request."""
     where = np.flatnonzero(spans.is_kind(CHUNK_KIND))
     pieces: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     for place, raw in raw_spans(spans, where, folder):

@@ -1,4 +1,4 @@
-"""Inflates gzip files member by member, bounded; what a torn or damaged end costs is known afterwards."""
+"""Inflates gzip files member by member, bounded, and knows what a torn or damaged end costs."""
 
 import zlib
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ GZIP_MAGIC = b"\x1f\x8b"
 class Member:
     """One gzip member whose first bytes are `head`.
 
-    After `blocks`: `whole` if its checksum was right, then `length` are its packed bytes and `rest` what
-    was read beyond it; else `damage` says why, "" if it merely ends too soon.
+    After `blocks`: `whole` if its checksum was right, then `length` are its packed bytes and `rest`
+    what was read beyond it; else `damage` says why, "" if it merely ends too soon.
     """
 
     def __init__(self, head: bytes) -> None:

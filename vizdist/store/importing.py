@@ -1,4 +1,4 @@
-"""What an importer hands its spans to: columns, details for spans whose file has no lines, problems."""
+"""What an importer hands spans to: columns, details of spans whose file has no lines, problems."""
 
 import codecs
 import zlib

@@ -1,7 +1,7 @@
 """The index: columns built from span files, kept beside the trace or in the user's cache folder.
 
-An index holds segments, details of spans whose file has no lines, and index.json, which says of what
-form and of which files (size, time of change) it is; one that does not fit is built anew.
+An index holds segments, details of spans whose file has no lines, and index.json, which says of
+what form and of which files (size, time of change) it is; one that does not fit is built anew.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The traces that a server shows: found in folders or added, opened on demand, named by opaque ids."""
+"""The traces a server shows: found in folders or added, opened on demand, named by opaque ids."""
 
 import threading
 from collections import OrderedDict
@@ -20,7 +20,7 @@ FILE_SUFFIXES = (".jsonl", ".json", ".pb", ".jsonl.gz", ".json.gz", ".pb.gz")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A trace as a list shows it, told by its manifest alone; `manifest` is empty for foreign files."""
+    """A trace as a list shows it: by its manifest alone, which is empty for foreign files."""
 
     id: str
     title: str

@@ -18,7 +18,7 @@ _VALUE_NAMES = {
 
 
 def spans_of_message(data: bytes, name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every (resource, span) of a TracesData or ExportTraceServiceRequest, which share their form."""
+    """Every (resource, span) of a TracesData or ExportTraceServiceRequest (the same form)."""
     message = TracesData()
     try:
         message.ParseFromString(data)

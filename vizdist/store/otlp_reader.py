@@ -1,7 +1,7 @@
 """Reads span files line by line: gzip member by member, or plain; a torn end is said, never fatal.
 
-Our writer appends whole gzip members, so a file is good up to its last whole member whenever one looks.
-A reader remembers that place: what comes after is tried again when the file has grown.
+Our writer appends whole gzip members, so a file is good up to its last whole member whenever one
+looks. A reader remembers that place: what comes after is tried again when the file has grown.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,7 +15,7 @@ LINE_BYTES = 256 << 20  #: a line longer than this is refused
 
 
 class Line(NamedTuple):
-    """A line and where it lies: `member` is the offset of its gzip member, or its own in plain files."""
+    """A line and where it lies: `member` is the offset of its gzip member, or its own if plain."""
 
     member: int
     line: int
@@ -37,8 +37,8 @@ class SpanFile:
     def lines(self, *, salvage: bool = False) -> Iterator[Line]:
         """The whole lines since the last call.
 
-        With `salvage` also the whole lines of a torn last member, for files that will not grow; they
-        come again in a later call.
+        With `salvage` also the whole lines of a torn last member, for files that will not grow;
+        they come again in a later call.
         """
         with self.path.open("rb") as file:
             file.seek(self.offset)

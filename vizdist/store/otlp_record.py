@@ -1,4 +1,4 @@
-"""One OTLP span as a row of columns: our own attributes by the schema, others by OTel's conventions."""
+"""One OTLP span as a row of columns: our attributes by the schema, others by OTel's conventions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """OTLP/JSON in its dialects: walks a document's spans and reads ids, numbers and attributes.
 
-The standard form is camelCase with hex ids and 64-bit integers as strings; snake_case, base64 ids and
-plain numbers are read too (case I16).
+The standard form is camelCase with hex ids and 64-bit integers as strings; snake_case, base64 ids
+and plain numbers are read too (case I16).
 """
 
 import base64

@@ -30,7 +30,8 @@ PROBLEMS = {
     "damaged": "{where} is damaged: {count:,} bytes could not be read",
     "cut": "{where} is cut off: {count:,} whole events were read, the last at {detail} s",
     "line": "{count:,} lines of {where} could not be read as spans",
-    "escapes": "{count:,} strings of {where} held illegal escapes; each backslash was kept as it is",
+    "escapes": "{count:,} strings of {where} held illegal escapes; "
+    "each backslash was kept as it is",
     "control": "{count:,} strings of {where} held control characters, shown as �",
     "utf8": "{count:,} bytes of {where} were not UTF-8, shown as �",
     "token": "{count:,} bare words (inf, nan, N/A) of {where} are shown as not available",
@@ -40,8 +41,8 @@ PROBLEMS = {
     "they got rows of their own",
     "orphan": "{count:,} spans name a parent that is not in this trace; the first is {where}",
     "cycle": "{count:,} spans were their own ancestors; the circle was cut at {where}",
-    "time-unit": "the median span of {where} lasts {detail}, which is unusual: if its times are not µs, "
-    "say so with --time-unit",
+    "time-unit": "the median span of {where} lasts {detail}, which is unusual: "
+    "if its times are not µs, say so with --time-unit",
     "manifest": "{where} cannot be read: {detail}",
     "missing-task": "{where} has no span file",
     "segment": "{where} could not be used, so the span files were read instead: {detail}",

@@ -1,4 +1,4 @@
-"""Segments: spans as sorted Arrow columns on disk, read by memory map and written for foreign files."""
+"""Segments: spans as sorted Arrow columns on disk, memory-mapped; written for foreign files."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from vizdist.store.segments import NUMBER_COLUMNS, TEXT_COLUMNS, Array, RowKey, 
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of one trace, a column an attribute; `row` counts in `rows`, times are ns since the epoch.
+    """Spans of one trace, a column an attribute; `row` counts in `rows`, times are epoch ns.
 
     What the columns mean is told by `tracer.model.trace_folder.COLUMN_LIST`.
     """

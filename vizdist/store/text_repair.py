@@ -1,8 +1,8 @@
 r"""Makes the JSON that tracers really write readable: bad escapes, control letters, bad UTF-8, inf.
 
-Text goes through in blocks that end outside strings; blocks without a fault are only looked at. In a
-string that holds an illegal escape every single backslash is literal, so `C:\Users\train.py` keeps its
-`\t` (case I01).
+Text goes through in blocks that end outside strings; blocks without a fault are only looked at. In
+a string that holds an illegal escape every single backslash is literal, so `C:\Users\train.py`
+keeps its `\t` (case I01).
 """
 
 import codecs

@@ -1,8 +1,8 @@
 """Level of detail: the longest span per pixel and row of a window, exactly.
 
-Spans of a row do not overlap and are sorted, so a pixel's spans are one slice (`searchsorted` of the
-pixel edges) and their longest is one `maximum.reduceat` over keys that pack duration and position
-(the idea of Perfetto's slice mipmap, without the pyramid).
+Spans of a row do not overlap and are sorted, so a pixel's spans are one slice (`searchsorted` of
+the pixel edges) and their longest is one `maximum.reduceat` over keys that pack duration and
+position (the idea of Perfetto's slice mipmap, without the pyramid).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ NEVER_MERGED = Flag.ERROR | Flag.UNFINISHED
 
 @dataclass(frozen=True, slots=True)
 class TileSet:
-    """What is drawn of a window. `share` is the busy part of the pixel a span stands for, 0 to 1."""
+    """What is drawn of a window; `share` (0 to 1) is the busy part of the pixel of a span."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ class TileIndex:
         return cuts
 
     def pick(self, row: int, cuts: Array, left: int) -> tuple[Array, Array]:
-        """(places, pixels) of the longest span that starts in each pixel, and what is open at `left`."""
+        """(places, pixels): the longest span that starts in a pixel, and what is open at `left`."""
         first, last = int(cuts[0]), int(cuts[-1])
         pixels = np.flatnonzero(cuts[1:] > cuts[:-1])
         chosen = np.empty(0, np.int64)
@@ -146,7 +146,7 @@ def cut_tiles(
 
 
 def pixel_edges(start: int, end: int, width: int) -> Array:
-    """width + 1 instants; pixel n holds what starts from edge n up to, not including, edge n + 1."""
+    """width + 1 instants; pixel n holds what starts from edge n to before edge n + 1."""
     edges = start + (np.arange(width + 1) * ((end - start) / width)).astype(np.int64)
     edges[-1] = end
     return edges

@@ -335,7 +335,8 @@ class Trace:
     ) -> TileSet:
         """What to draw of a window (ns since the epoch) that is `width` pixels wide.
 
-        `selected` is a span id (0: none). Errors, unfinished spans and the selection are always there.
+        `selected` is a span id (0: none). Errors, unfinished spans and the selection are always
+        there.
         """
         indexes, flagged = self._tile_indexes
         at = int(self.places(np.array([selected], np.uint64))[0]) if selected else -1
@@ -356,8 +357,8 @@ class Trace:
 def open_trace(path: Path, trace_id: str = "", **options: Unpack[OpenOptions]) -> Trace:
     """Opens a trace folder or a file of any known format.
 
-    Raises TraceError if nothing in it can be read as a trace; what is merely missing or mended is told
-    by `problems`.
+    Raises TraceError if nothing in it can be read as a trace; what is merely missing or mended is
+    told by `problems`.
     """
     source = load_source(path, **options)
     return Trace(

@@ -1,7 +1,7 @@
 """Chrome trace JSON (torch.profiler, Kineto, TensorBoard, viztracer …), streamed.
 
-Complete (X) and begin/end (B, E) events become spans; others are counted by phase. Times are read as
-exact decimals, never through floats, and are µs unless the user says otherwise (cases I05, I06).
+Complete (X) and begin/end (B, E) events become spans; others are counted by phase. Times are read
+as exact decimals, never through floats, and are µs unless the user says otherwise (cases I05, I06).
 """
 
 import re

@@ -29,7 +29,7 @@ def sniff(path: Path) -> bool:
 
 
 def _is_protobuf(path: Path, head: bytes) -> bool:
-    """ExportTraceServiceRequest or TracesData: field 1, a message; or records of the file exporter."""
+    """ExportTraceServiceRequest, TracesData (field 1, a message) or the file exporter's records."""
     suffixes = {suffix.lower() for suffix in path.suffixes}
     return bool(suffixes & {".pb", ".proto", ".binpb"}) and head[:1] in (b"\n", b"\0")
 
@@ -61,7 +61,8 @@ def has_lines(path: Path) -> bool:
 def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
     """A file of JSON lines; its spans point to their lines, so no details are copied.
 
-    `name` is the file as the column `file` has it, `file_task` whose spans it holds if nothing says so.
+    `name` is the file as the column `file` has it, `file_task` whose spans it holds if nothing says
+    so.
     """
     reader = SpanFile(path, sink.limit)
     bad = 0

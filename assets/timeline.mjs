@@ -24,6 +24,7 @@ const LEFT = { wide: 140, narrow: 92 };
 const RIGHT = 16;
 const MOVE_MS = 200;
 const SETTLE_MS = 160;
+const BELOW = 10; // air under the last box
 const NEAR = 300; // rows this far off the screen are fetched too
 
 export class TimelineView {
@@ -94,6 +95,7 @@ export class TimelineView {
     this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
     this.devices = devicesOf(this.head.rows);
     this.task = this.head.tasks.find((task) => task !== "launcher") ?? null;
+    this.host.style.maxHeight = `${this.area.y + fullHeight(this.head.rows) + BELOW}px`;
     this.asked = {};
     this.update(this.host.dataset);
     const query = new URLSearchParams(location.search);
@@ -133,6 +135,7 @@ export class TimelineView {
     this.litIds = new Set();
     for (let i = 0; i < (lit?.selected ?? 0); i += 1) this.litIds.add(spanId(lit, i));
     if (lit?.selected && this.isNarrow) this.showTask(this.rowsById.get(lit.row[0]).task);
+    if (lit?.selected) this.reveal(lit.row[0]);
     this.surface.invalidate();
   }
 
@@ -228,6 +231,11 @@ export class TimelineView {
     else this.showMode(this.step ? "step" : "run");
   }
 
+  /** A click on the mark that says how far away the selection is. */
+  goToChoice() {
+    if (this.lit?.selected) this.fit();
+  }
+
   /** The window came to rest: it goes into the address, and rows without a span in it go. */
   settle() {
     const { from, to } = this.window;
@@ -260,14 +268,14 @@ export class TimelineView {
       const { from, to } = this.window;
       const inWindow = rowsInWindow(this.head.rows, from, to, this.isWhole);
       const shown = this.isNarrow ? inWindow.filter((row) => row.task === this.task) : inWindow;
-      this.layout = layoutRows(shown, this.area.h - 10, this);
+      this.layout = layoutRows(shown, this.area.h - BELOW, this);
       this.scroll = this.clampScroll(this.scroll);
     }
     return this.layout;
   }
 
   clampScroll(y) {
-    return Math.max(0, Math.min(y, (this.layout?.height ?? 0) - this.area.h + 10));
+    return Math.max(0, Math.min(y, (this.layout?.height ?? 0) - this.area.h + BELOW));
   }
 
   scrollBy(dy) {
@@ -276,6 +284,15 @@ export class TimelineView {
     if (this.scroll === before) return;
     this.load();
     this.surface.invalidate();
+  }
+
+  /** Scrolls as far as a row needs to be on screen. */
+  reveal(id) {
+    const row = this.rows().rows.find((r) => r.id === id);
+    if (!row) return;
+    const above = row.y - 8 - this.scroll;
+    const below = row.y + row.h + 16 - this.scroll - this.area.h;
+    this.scrollBy(above < 0 ? above : Math.max(0, below));
   }
 
   page(direction) {
@@ -418,6 +435,12 @@ export class TimelineView {
   toggleTable() {
     if (this.head) this.table.toggle(() => rowsOf(this));
   }
+}
+
+/** What all rows of steps take at their loosest: a canvas of few rows leaves room to the cards. */
+function fullHeight(rows) {
+  const stepped = rows.filter((row) => row.stepped);
+  return layoutRows(stepped.length ? stepped : rows, Infinity).height;
 }
 
 function around({ start, end }, share) {

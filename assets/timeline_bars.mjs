@@ -8,6 +8,7 @@ import { FLAG, LABEL_PX, tensorName } from "./timeline_model.mjs";
 const THIN_PX = 1.5; // what is shorter than a pixel is still seen
 const FAULT_PX = 3;
 const POINTED_PX = 8; // narrower tags are plain
+const MARGIN_PX = 20; // how far off the screen is still drawn
 const ROUND_PX = 20; // narrower bars have square corners, which costs a tenth
 
 /** Fill, outline, text colour and texture of each hue, in the order of a tile's `hues`. */
@@ -62,28 +63,40 @@ export class BarPainter {
 
   /** Ready but not run: dots at half height, as far back as nothing else stands there. */
   queue(x, w) {
-    const left = Math.max(x - w, this.reached, -4);
-    if (x - left < 2) return;
+    const begin = Math.max(x - w, this.reached);
+    const seen = x - begin < 2 ? null : this.seen(begin, x - begin);
+    if (!seen) return;
+    const [left, wide] = seen;
     const { ctx, y, h } = this;
     ctx.fillStyle = this.patterns.dots;
-    ctx.fillRect(left, y + h / 4, x - left, h / 2);
+    ctx.fillRect(left, y + h / 4, wide, h / 2);
     ctx.strokeStyle = this.theme.line2;
     ctx.lineWidth = 1;
-    if (x - left > 5) ctx.strokeRect(left + 0.5, y + h / 4 + 0.5, x - left - 1, h / 2 - 1);
+    if (wide > 5) ctx.strokeRect(left + 0.5, y + h / 4 + 0.5, wide - 1, h / 2 - 1);
   }
 
   plain(i, x, w) {
     const hue = this.tile.hue[i];
     const look = this.look[hue];
-    if (hue === this.hue.send && w >= POINTED_PX) this.tag(look, sendPoints(x, this.y, w, this.h));
+    if (hue === this.hue.send && w >= POINTED_PX) this.tag(look, sendPoints, x, w);
     else this.rect(look, x, w);
     if (this.tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
     this.label(i, look, x, w);
   }
 
+  /** The part of an extent that is on screen or just off it, [left, width]; null for none. A path
+   *  of a million pixels is slow to stroke. */
+  seen(x, w) {
+    const left = Math.max(x, -MARGIN_PX);
+    const right = Math.min(x + w, this.width + MARGIN_PX);
+    return right > left ? [left, right - left] : null;
+  }
+
   rect({ fill, edge, pattern }, x, width) {
     const { ctx, y, h } = this;
     const w = Math.max(width, THIN_PX);
+    const seen = this.seen(x, w);
+    if (!seen) return;
     if (w <= FAULT_PX) {
       ctx.fillStyle = fill;
       ctx.fillRect(x, y, w, h);
@@ -94,13 +107,11 @@ export class BarPainter {
       ctx.fillRect(x + 0.8, y + 0.8, w - 1.6, h - 1.6);
       if (pattern && w >= 6) this.cover(pattern, x + 1, y + 1, w - 2, h - 2);
     } else {
-      // far ends stay off the screen: a path of a million pixels is slow to stroke
-      const left = Math.max(x, -20);
-      const seen = Math.min(x + w, this.width + 20) - left;
-      roundRect(ctx, left + 0.5, y + 0.5, seen - 1, h - 1, 3);
+      const [left, wide] = seen;
+      roundRect(ctx, left + 0.5, y + 0.5, Math.max(0, wide - 1), h - 1, 3);
       ctx.fillStyle = fill;
       ctx.fill();
-      if (pattern) this.cover(pattern, left + 1, y + 1, seen - 2, h - 2);
+      if (pattern) this.cover(pattern, left + 1, y + 1, wide - 2, h - 2);
       ctx.strokeStyle = edge;
       ctx.lineWidth = 1;
       ctx.stroke();
@@ -112,9 +123,11 @@ export class BarPainter {
     this.ctx.fillRect(x, y, w, h);
   }
 
-  tag({ fill, edge }, points) {
+  tag({ fill, edge }, pointsOf, x, w) {
     const { ctx } = this;
-    polygon(ctx, points);
+    const seen = this.seen(x, w);
+    if (!seen) return;
+    polygon(ctx, pointsOf(seen[0], this.y, seen[1], this.h));
     ctx.fillStyle = fill;
     ctx.fill();
     ctx.strokeStyle = edge;
@@ -124,43 +137,45 @@ export class BarPainter {
 
   /** Asked for: a thin line. Nothing else to do: hatched. Then the transfer, notched. */
   recv(i, x, w) {
-    const { y, h, tile, scale } = this;
+    const { tile, scale } = this;
     const look = this.look[this.hue.recv];
     const came = x + tile.wait[i] * scale;
     const stood = came - tile.stood[i] * scale;
     this.whisker(x, stood);
     if (came - stood >= 2) this.hatch(i, stood, came - stood);
     const rest = x + w - came;
-    if (rest >= POINTED_PX) this.tag(look, recvPoints(came, y, rest, h));
+    if (rest >= POINTED_PX) this.tag(look, recvPoints, came, rest);
     else this.rect(look, came, rest);
     if (tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
     this.label(i, look, came + 4, rest - 4);
   }
 
   whisker(from, to) {
-    if (to - from < 2) return;
+    const seen = this.seen(from, to - from);
+    if (!seen || to - from < 2) return;
     const { ctx, y, h } = this;
     const middle = Math.round(y + h / 2) + 0.5;
+    const tall = Math.min(7, h);
     ctx.fillStyle = this.theme.line2;
-    ctx.fillRect(from, middle - 0.5, to - from, 1);
-    ctx.fillRect(from, middle - 3.5, 1, 7);
+    ctx.fillRect(seen[0], middle - 0.5, seen[1], 1);
+    ctx.fillRect(from, middle - tall / 2, 1, tall);
   }
 
   hatch(i, x, w) {
     const { ctx, y, h } = this;
-    const left = Math.max(x, -8);
-    const seen = Math.min(x + w, this.width + 8) - left;
+    const seen = this.seen(x, w);
+    if (!seen) return;
+    const [left, wide] = seen;
     ctx.fillStyle = this.patterns.hatch;
-    ctx.fillRect(left, y + 1, seen, h - 2);
-    if (seen > 5) {
+    ctx.fillRect(left, y + 1, wide, h - 2);
+    if (wide > 5) {
       ctx.strokeStyle = this.theme.line2;
       ctx.lineWidth = 1;
-      roundRect(ctx, left + 0.5, y + 0.5, seen - 1, h - 1, 2);
+      roundRect(ctx, left + 0.5, y + 0.5, wide - 1, h - 1, 2);
       ctx.stroke();
     }
-    const name = this.words.waiting.replace("{name}", tensorName(this.nameOf(i)));
     const ground = { text: this.theme.ink, chip: this.theme.panel };
-    this.write([name], ground, x, w);
+    this.write([tensorName(this.nameOf(i)), this.words.waiting], ground, x, w);
   }
 
   /** A served call that waited for its value: a thin line, then the time it worked. */
@@ -183,7 +198,8 @@ export class BarPainter {
       ctx.fill();
       return;
     }
-    roundRect(ctx, x + 0.5, y + 0.5, w - 1, h - 1, 3);
+    const [left, wide] = this.seen(x, w) ?? [x, 0];
+    roundRect(ctx, left + 0.5, y + 0.5, Math.max(0, wide - 1), h - 1, 3);
     ctx.fillStyle = theme.panel;
     ctx.fill();
     ctx.globalAlpha = 0.25;
@@ -195,14 +211,14 @@ export class BarPainter {
     ctx.setLineDash([4, 3]);
     ctx.stroke();
     ctx.setLineDash([]);
-    const [cx, cy, r] = [x + 10, y + h / 2, Math.min(4, h / 4)];
+    const [cx, cy, r] = [Math.max(x, 0) + 10, y + h / 2, Math.min(4, h / 4)];
     ctx.beginPath();
     ctx.moveTo(cx - r, cy - r);
     ctx.lineTo(cx + r, cy + r);
     ctx.moveTo(cx + r, cy - r);
     ctx.lineTo(cx - r, cy + r);
     ctx.stroke();
-    this.label(i, { text: theme.ink }, x + 16, w - 16);
+    this.label(i, { text: theme.ink }, Math.max(x, 0) + 16, x + w - Math.max(x, 0) - 16);
   }
 
   /** Nobody saw this one end: its right side is open and in error. */

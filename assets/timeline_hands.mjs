@@ -74,6 +74,7 @@ export class Hands {
 
   click(x, y) {
     if (y < this.view.stripHeight) this.clickStrip(x, y);
+    else if (y < this.view.area.y) this.view.goToChoice();
     else if (x < this.view.area.x) this.view.clickName(y);
     else this.view.choose(this.view.hitAt(x, y));
   }
@@ -186,10 +187,6 @@ export class Hands {
       const half = (to - from) / 2;
       view.moveTo(tile.start[i] - half, tile.start[i] + half, "window");
     }
-    const row = view.rows().rows.find((r) => r.id === tile.row[i]);
-    if (!row) return;
-    const above = row.y - 8 - view.scroll;
-    const below = row.y + row.h + 16 - view.scroll - view.area.h;
-    view.scrollBy(above < 0 ? above : Math.max(0, below));
+    view.reveal(tile.row[i]);
   }
 }

@@ -54,6 +54,12 @@ export function instantText(at, origin, length) {
   return `${((at - origin) / size).toFixed(digits).replace("-", "−")} ${unit}`;
 }
 
+/** Which way and how far [start, end] lies from a window: {isBefore, ns}; null if it is in. */
+export function awayFrom(start, end, from, to) {
+  if (end < from) return { isBefore: true, ns: from - end };
+  return start > to ? { isBefore: false, ns: start - to } : null;
+}
+
 /** The window [from, to] moved and stretched so that its middle lies in the run. */
 export function clampWindow(from, to, end) {
   const run = Math.max(end, LEAST_WINDOW_NS);
@@ -111,6 +117,8 @@ function niceCount(steps, place, widthOf) {
 // ---- rows ----
 
 const DENSITIES = [
+  { rail: 28, op: 60, deep: 24, recv: [48, 28, 20], rpc: [40, 24, 20], aside: 22, apart: 9,
+    inset: 9, boxes: 18 },
   { rail: 24, op: 42, deep: 20, recv: [36, 24, 18], rpc: [32, 20, 18], aside: 18, apart: 7,
     inset: 7, boxes: 16 },
   { rail: 19, op: 32, deep: 17, recv: [24, 18, 15], rpc: [22, 16, 15], aside: 15, apart: 5,
@@ -138,12 +146,12 @@ function heightOf({ lane, task }, count, size, unfolded) {
   return count > 1 ? size.deep : size.op;
 }
 
-/** Rows under one another in a box per task, in the loosest of three densities that fits `room`.
+/** Rows under one another in a box per task, in the loosest density that fits `room`.
  *  {boxes: [{task, y, h}], lanes: [{lane, label, task, count, y, h}], rows: [{…row, y, h}],
  *  height} */
 export function layoutRows(rows, room, { unfolded = new Set(), isNarrow = false } = {}) {
   const layouts = DENSITIES.map((size) => layoutAt(rows, size, unfolded, isNarrow));
-  return layouts.find((layout) => layout.height <= room) ?? layouts[1];
+  return layouts.find((layout) => layout.height <= room) ?? layouts[2];
 }
 
 function layoutAt(rows, size, unfolded, isNarrow) {

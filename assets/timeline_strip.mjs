@@ -1,9 +1,9 @@
 // Above the bars: all steps as a strip of how busy each task was, with the window as a frame in it,
 // and the time axis with the cursor.
 
-import { ellipsis, font, textWidth } from "./core.mjs";
+import { ellipsis, font, formatNs, textWidth } from "./core.mjs";
 import { roundRect } from "./shapes.mjs";
-import { MERGE_PX, instantText, stepLabels } from "./timeline_model.mjs";
+import { MERGE_PX, awayFrom, instantText, stepLabels } from "./timeline_model.mjs";
 
 export const STRIP_HEAD = 26; // the line of step numbers
 const COLUMNS_A_HUE = 4;
@@ -138,7 +138,30 @@ export function drawAxis(ctx, scene, top) {
     ctx.fillText(label, left + half, top + AXIS_PX / 2);
     unit = "";
   }
+  drawAway(ctx, scene, top);
   if (chip) drawCursor(ctx, scene, chip, top);
+}
+
+/** The selection is not in this window: a mark at the edge says how far it is. */
+function drawAway(ctx, { lit, from, to, area, theme, width }, top) {
+  if (!lit?.selected) return;
+  const away = awayFrom(lit.start[0], lit.start[0] + lit.duration[0], from, to);
+  if (!away) return;
+  const text = away.isBefore ? `‹ ${formatNs(away.ns)}` : `${formatNs(away.ns)} ›`;
+  const w = textWidth(ctx, text, font(12, 650)) + 14;
+  const x = away.isBefore ? area.x : width - w - 10;
+  ctx.fillStyle = theme.bg;
+  ctx.fillRect(x - 10, top, w + 20, AXIS_PX);
+  roundRect(ctx, x, top + 7, w, 20, 4);
+  ctx.fillStyle = theme.mark;
+  ctx.fill();
+  ctx.strokeStyle = theme.isDark ? theme.bg : theme.ink;
+  ctx.lineWidth = 1.4;
+  ctx.stroke();
+  ctx.fillStyle = theme["on-hue"];
+  ctx.font = font(12, 650);
+  ctx.textAlign = "center";
+  ctx.fillText(text, x + w / 2, top + 17.5);
 }
 
 function cursorChip(ctx, { area, cursor, from, to, scale, origin, width }) {

@@ -10,7 +10,7 @@ SCRIPTS = Path(__file__).parent.parent / "js"
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("name", ["timeline_model", "timeline_data"])
+@pytest.mark.parametrize("name", ["timeline_model", "timeline_data", "timeline_bars"])
 def test_pure_parts_of_the_timeline_scripts(name: str) -> None:
     run = subprocess.run(
         ["node", "--test", f"{name}.test.mjs"],

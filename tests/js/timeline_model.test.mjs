@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  boxAt, clampWindow, devicesOf, instantText, layoutRows, leadingSteps, neighbour, niceStep,
-  outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkRow,
+  awayFrom, boxAt, clampWindow, devicesOf, instantText, layoutRows, leadingSteps, neighbour,
+  niceStep, outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkRow,
 } from "../../assets/timeline_model.mjs";
 
 const MS = 1e6;
@@ -66,6 +66,12 @@ test("a window stays within reach of the run and never shrinks to nothing", () =
   assert.ok(to >= 0);
   const [left, right] = clampWindow(-1e15, 1e15, 1e9);
   assert.ok(Math.abs(right - left - 1.1e9) < 10);
+});
+
+test("what is out of sight is told by side and distance", () => {
+  assert.deepEqual(awayFrom(10, 20, 50, 90), { isBefore: true, ns: 30 });
+  assert.deepEqual(awayFrom(95, 99, 50, 90), { isBefore: false, ns: 5 });
+  assert.equal(awayFrom(10, 60, 50, 90), null);
 });
 
 test("of several workers' steps the first of each number leads", () => {

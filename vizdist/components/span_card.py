@@ -1,4 +1,4 @@
-"""The card of one selected span: when, how long, of what kind, what it is linked to, its attributes."""
+"""The card of one selected span: when, how long, of what kind, what it is linked to, all else."""
 
 from collections.abc import Iterator
 from typing import Any

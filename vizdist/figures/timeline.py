@@ -1,4 +1,4 @@
-"""What the timeline canvas draws: hues and marks of spans, rows, steps, and the whole run as a strip.
+"""What the timeline canvas draws: hues and marks of spans, rows, steps, all steps as a strip.
 
 The canvas gets numbers; what they mean is decided here, once.
 """
@@ -52,8 +52,8 @@ def _hue_of_kind(kind: str) -> int:
 def marks_of(trace: Trace, spans: Spans) -> dict[str, Array]:
     """What a bar carries beside its extent; ns, bytes, and the place in HUES.
 
-    queue: ready before start; wait: before the value existed; stood: the end of that wait, in which the
-    task had nothing else to run.
+    queue: ready before start; wait: before the value existed; stood: the end of that wait, in which
+    the task had nothing else to run.
     """
     queue = np.where(spans.ready > 0, spans.start - spans.ready, 0)
     return {
@@ -130,8 +130,8 @@ def _steps(trace: Trace) -> dict[str, list[Any]]:
 def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     """How busy each task was in each of so many equal parts of all steps (%), and the larger hue.
 
-    Processes take seconds to come up and steps milliseconds to run, so what lies before the first step
-    would leave them no room. A run without steps is shown from end to end.
+    Processes take seconds to come up and steps milliseconds to run, so what lies before the first
+    step would leave them no room. A run without steps is shown from end to end.
     """
     spans = trace.all
     begin = min((step.start for step in trace.steps), default=trace.start)

@@ -1,4 +1,4 @@
-"""Timeline: tasks and lanes over time, at any zoom; below it where the step went and one span whole."""
+"""Timeline: tasks and lanes over time at any zoom; below, where the step went and a span whole."""
 
 import json
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ METHODS: Mapping[int, str] = {
 def call_site(recorder: Recorder, kind: str, method: str, peer: str, address: str = "") -> int:
     """The site of `rpc.client` or `rpc.server` spans of one method and peer."""
     attributes = {
-        "rpc.system.name": "vizdist",
+        "rpc.system.name": "grpc",
         "rpc.method": method,
         "vizdist.peer": peer,
         **({"server.address": address} if address else {}),

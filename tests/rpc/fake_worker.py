@@ -1,4 +1,4 @@
-"""A worker and a master without graphs: values wait in a real rendezvous table, runs answer at once."""
+"""A worker and a master without graphs: values wait in a real rendezvous, runs answer at once."""
 
 import threading
 from collections.abc import Callable

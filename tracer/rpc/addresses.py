@@ -1,4 +1,4 @@
-"""Host and port as text, and what may be bound: brackets around IPv6, no open door without a secret."""
+"""Host and port as text, and what may be bound: IPv6 in brackets, no open door without a secret."""
 
 import ipaddress
 import re

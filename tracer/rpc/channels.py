@@ -24,8 +24,8 @@ SHUTDOWN_S = 5.0
 
 Metadata = tuple[tuple[str, str], ...]
 
-#: A peer that answers no ping for 5 s is lost. The pings come from gRPC's own threads, so a long kernel
-#: is no silence; a stopped process is.
+#: A peer that answers no ping for 5 s is lost. The pings come from gRPC's own threads, so a long
+#: kernel is no silence; a stopped process is.
 _HEARTBEAT = (
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 5000),

@@ -1,7 +1,7 @@
-"""What is called once or more a step, served from frames: RunStep, RunGraph, RecvTensor and notices.
+"""What is called once or more a step, served from frames: RunStep, RunGraph, RecvTensor, notices.
 
-Nothing here waits: the runtime calls back on the thread that has the value, and the answer gathers with
-whatever else that thread has for the peer.
+Nothing here waits: the runtime calls back on the thread that has the value, and the answer gathers
+with whatever else that thread has for the peer.
 """
 
 import threading

@@ -1,8 +1,9 @@
 """Frames: what one task says to another, gathered in messages of a stream.
 
 A frame is a 16-byte header (payload length, kind, kind of the chunked frame, call id) and a payload
-padded to 8 bytes, so that tensors in it are aligned. A message is one or more frames. A frame too large
-for its turn travels as Chunk frames: total and offset (8 bytes each), then a piece of its payload.
+padded to 8 bytes, so that tensors in it are aligned. A message is one or more frames. A frame too
+large for its turn travels as Chunk frames: total and offset (8 bytes each), then a piece of its
+payload.
 """
 
 import struct

@@ -1,7 +1,7 @@
 """The rpc thread: one asyncio loop a process, on which all gRPC objects of that process live.
 
-One loop, because gRPC's asyncio poller serves all loops of a process through one socket: a second loop
-costs wake-ups, and closing it breaks the first.
+One loop, because gRPC's asyncio poller serves all loops of a process through one socket: a second
+loop costs wake-ups, and closing it breaks the first.
 """
 
 import asyncio

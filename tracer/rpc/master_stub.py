@@ -1,7 +1,8 @@
 """A master in another process, as a client sees it.
 
-The client has a stream of its own and does its own reading: the thread that asked for a step is the one
-that waits on the stream, no other thread is woken on the way.
+The client has a stream of its own, and the thread that asks for a step is the one that waits on it.
+gRPC's blocking interface does this as fast as a loop driven by the caller (measured), and several
+clients may share a process, which loops may not.
 """
 
 import threading

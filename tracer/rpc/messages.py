@@ -1,7 +1,7 @@
 """Messages of a master and a worker, named after TF's `master.proto` and `worker.proto`.
 
-Control parts are msgspec arrays; tensors follow them as raw bytes. What travels once or more per step
-has a fixed layout (`struct`).
+Control parts are msgspec arrays; tensors follow them as raw bytes. What travels once or more per
+step has a fixed layout (`struct`).
 """
 
 import struct
@@ -86,8 +86,8 @@ class ListDevicesResponse(Message):
 class Hello(Message):
     """First message each way on a stream: who speaks, and what the stream is for.
 
-    `address` is where the task serves, empty for a client. `both` is the lane of a client, which has one
-    stream; the two of a pair have the same `connection`.
+    `address` is where the task serves, empty for a client. `both` is the lane of a client, which
+    has one stream; the two of a pair have the same `connection`.
     """
 
     task: str

@@ -1,8 +1,8 @@
 """One stream's outgoing side: frames gather, one write is out at a time.
 
-gRPC allows one unfinished write per stream, so what is sent meanwhile joins the next message. Frames
-sent within a turn (`tracer.runtime.turn`) leave when its piece ends; large ones a chunk at a time, so
-that small ones get in between.
+gRPC allows one unfinished write per stream, so what is sent meanwhile joins the next message.
+Frames sent within a turn (`tracer.runtime.turn`) leave when its piece ends; large ones a chunk at a
+time, so that small ones get in between.
 """
 
 import threading

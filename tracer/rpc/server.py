@@ -129,7 +129,7 @@ class TaskServer:
             self._transport.lose(connection, _gone(hello.task, where))
 
     def _seat(self, hello: Hello) -> tuple[Connection, Pipe] | None:
-        """The connection that a stream belongs to, and which of its pipes it is; None: it is lost."""
+        """The connection of a stream, and which of its pipes it is; None: it is lost."""
         key = (hello.task, hello.connection)
         if hello.lane == "bulk":
             found = self._half_open.pop(key, None)

@@ -1,8 +1,8 @@
 """The rare calls as ordinary unary gRPC methods, so that any gRPC tool can talk to a task.
 
-One row a method: the request's type and what it does. They may take long and wait for other tasks, so
-they run on threads of their own, masters apart from workers: a master that waits for a worker must not
-take the worker's last thread.
+One row a method: the request's type and what it does. They may take long and wait for other tasks,
+so they run on threads of their own, masters apart from workers: a master that waits for a worker
+must not take the worker's last thread.
 """
 
 import asyncio

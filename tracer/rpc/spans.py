@@ -1,4 +1,4 @@
-"""The RPC pair in the trace: an `rpc.client` span where a call is made, an `rpc.server` where served.
+"""The RPC pair in the trace: `rpc.client` where a call is made, `rpc.server` where it is served.
 
 The client's span id travels with the call and is the parent of the server's; the pair is joined by
 that, never by names or times. Names follow OTel's conventions for RPC.

@@ -1,7 +1,7 @@
 """Tensors on the wire: an 8-byte header, the dims, the raw bytes, padded to 8.
 
-Header: dtype code (TF's `DataType` numbers), rank. Little-endian, row-major. Decoding copies nothing:
-the tensor looks into the received message and keeps it alive.
+Header: dtype code (TF's `DataType` numbers), rank. Little-endian, row-major. Decoding copies
+nothing: the tensor looks into the received message and keeps it alive.
 """
 
 import struct
@@ -43,7 +43,7 @@ with warnings.catch_warnings():
 
 
 def encode_tensor(tensor: torch.Tensor) -> Parts:
-    """Buffers and their length, a multiple of 8. The raw bytes are the tensor's own memory if they can.
+    """Buffers and their length, a multiple of 8. The bytes are the tensor's own memory if they can.
 
     Raises StepError for a dtype that has no bytes and for more than 2 GiB.
     """

@@ -61,7 +61,7 @@ def read_hello(message: Any) -> Hello:
 
 
 async def run_stream(connection: Connection, pipe: Pipe, read: Read, write: Write) -> None:
-    """Reads and writes one stream until it ends; raises what ended it, if not the peer's good bye."""
+    """Reads and writes one stream until it ends; raises what ended it if it broke."""
     pump = asyncio.create_task(pipe.pump(write))
     try:
         while (message := await read()) is not grpc.aio.EOF:

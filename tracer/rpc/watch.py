@@ -1,4 +1,4 @@
-"""A limit for waits that have none of their own, such as reading the next message of a gRPC stream."""
+"""A limit for waits that have none of their own, such as reading a message of a gRPC stream."""
 
 import threading
 import time

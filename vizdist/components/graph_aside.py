@@ -1,4 +1,4 @@
-"""What stands beside the graph: the selected node, pair or scope in words, or the graph as a whole."""
+"""What stands beside the graph: the selected node, pair or scope in words, or the whole."""
 
 from collections.abc import Sequence
 from typing import Any

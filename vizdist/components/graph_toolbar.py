@@ -1,4 +1,4 @@
-"""The bar over the graph: five stages with their sizes, what the colours mean, which heat to see."""
+"""The bar over the graph: stages with their sizes, what the colours mean, which heat to see."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,8 +1,8 @@
 """Edges inside a band: straight along a row, a step between rows, or along the floor.
 
-They run in the gaps between columns and on rows that are clear, never over a tile. An edge whose rows
-are not clear takes a track along the floor of its band (along the ceiling if it comes from a tag up
-there); all such edges of one source share its track, as they carry one tensor.
+They run in the gaps between columns and on rows that are clear, never over a tile. An edge whose
+rows are not clear takes a track along the floor of its band (along the ceiling if it comes from a
+tag up there); all such edges of one source share its track, as they carry one tensor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -175,7 +175,7 @@ class EdgePlanner:
         return BandFrame(floor, ceiling, grid.num_rows if grid else 1)
 
     def _leave(self, name: str) -> float:
-        """x of the vertical part right of a tile; rows differ, so that neighbours do not coincide."""
+        """x of the vertical part right of a tile; rows differ, so that neighbours stay apart."""
         return self.xs[self.columns[name]] + HALF + 5 + 2 * (self.rows[name] % 3)
 
     def _enter(self, name: str) -> float:

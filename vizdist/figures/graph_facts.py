@@ -28,7 +28,7 @@ class InputFact:
 
 @dataclass(frozen=True, slots=True)
 class StageFact:
-    """Consecutive stages in which the same holds: `absent`, `whole`, or `cut` (inputs became pairs)."""
+    """Stages in which one thing holds: `absent`, `whole`, or `cut` (inputs became pairs)."""
 
     first: str
     last: str
@@ -93,7 +93,11 @@ class ScopeFacts:
 
 @dataclass(frozen=True, slots=True)
 class GraphFacts:
-    """The whole graph at a stage; `num_gone` nodes of the first stage are no more; `largest` are its pairs by bytes, `costliest` its nodes by time."""
+    """The whole graph at a stage.
+
+    `num_gone` nodes of the first stage are no more; `largest` are its pairs by bytes, `costliest`
+    its nodes by time.
+    """
 
     stage: str
     num_nodes: int
@@ -117,7 +121,8 @@ def facts_of(
 ) -> Facts | None:
     """Facts of the first of some names that this stage knows; of the whole graph if none is asked.
 
-    A name is a node, a folded scope, one end of a pair, or a rendezvous key. None: not in this stage.
+    A name is a node, a folded scope, one end of a pair, or a rendezvous key. None: not in this
+    stage.
     """
     if not selected:
         return _graph_facts(graph, stages, measures)

@@ -1,8 +1,8 @@
 """Which nodes share a tile: scopes fold when a graph has more tiles than an eye can take.
 
-Nodes fold with nodes of their scope, band and phase only, so that a forward and a backward pass of one
-layer stay apart. Variables, reads, updates, feeds and fetches never fold: they are what a reader of a
-distributed graph looks for.
+Nodes fold with nodes of their scope, band and phase only, so that a forward and a backward pass of
+one layer stay apart. Variables, reads, updates, feeds and fetches never fold: they are what a
+reader of a distributed graph looks for.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """The swim-lane layout: a box per task, a band per device in it, x = dataflow rank in all of them.
 
 Pure: tiles, links and pairs in, coordinates out. The steps are files of their own: graph_ranks (x
-order, order of boxes), graph_rows (rows in a band), graph_ports (gaps and columns), graph_edges (edges
-in a band), graph_wires (pairs between bands). The number of steps grows with nodes and edges, and no
-force is simulated: the same graph always looks the same.
+order, order of boxes), graph_rows (rows in a band), graph_ports (gaps and columns), graph_edges
+(edges in a band), graph_wires (pairs between bands). The number of steps grows with nodes and
+edges, and no force is simulated: the same graph always looks the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,8 +35,9 @@ def lay_out(
 ) -> Layout:
     """Places everything.
 
-    `tiles` come in dataflow order; `bands` maps every band to its box and holds all bands that tiles
-    and pairs name. Ends that name no tile are left out: a pair without its source keeps its tags.
+    `tiles` come in dataflow order; `bands` maps every band to its box and holds all bands that
+    tiles and pairs name. Ends that name no tile are left out: a pair without its source keeps its
+    tags.
     """
     names = {tile.id for tile in tiles}
     links = [link for link in links if link.src in names and link.dst in names]

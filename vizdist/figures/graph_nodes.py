@@ -134,7 +134,7 @@ def look_of(row: NodeRow) -> Look:
 
 
 def short_name(row: NodeRow) -> str:
-    """The part of a name that tells it from its neighbours: `train/update_w1/ApplyX` → `update_w1`."""
+    """What tells a name from its neighbours: `train/update_w1/ApplyX` → `update_w1`."""
     if row.op in _ENDS and row.attrs.get("client_terminated"):
         return str(row.attrs.get("tensor_name", row.name)).removesuffix(":0")
     if row.op in ("_Arg", "_Retval") and (found := _LOCAL_END.fullmatch(row.name)):
@@ -170,9 +170,9 @@ def shared_scope(scopes: Iterable[str]) -> str:
 def phases_of(nodes: Mapping[str, NodeRow], edges: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Phase of every node, from the shape of the graph: names play no part.
 
-    `edges` are (source, consumer), pairs already joined. Variables, reads: read. What a fetched value
-    needs: forward. What writes variables, and what waits for that: update. What the writers need
-    beyond: backward. Everything else, and all of a graph that writes nothing, is forward.
+    `edges` are (source, consumer), pairs already joined. Variables, reads: read. What a fetched
+    value needs: forward. What writes variables, and what waits for that: update. What the writers
+    need beyond: backward. Everything else, and all of a graph that writes nothing, is forward.
     """
     inputs: dict[str, list[str]] = {name: [] for name in nodes}
     outputs: dict[str, list[str]] = {name: [] for name in nodes}

@@ -1,8 +1,8 @@
 """Where pairs leave and enter their bands: which channel, which gap of columns, which place in it.
 
-Bands are numbered from the top. Channel k lies above band k; the last one lies below all. Gap g lies
-left of column g; the last one right of all. Every tag of a channel has an x of its own, so that the
-vertical parts of two wires never meet.
+Bands are numbered from the top. Channel k lies above band k; the last one lies below all. Gap g
+lies left of column g; the last one right of all. Every tag of a channel has an x of its own, so
+that the vertical parts of two wires never meet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from vizdist.figures.graph_shapes import (
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One end of a pair. `is_top`: it sits on the upper edge of its channel, so its band is above."""
+    """One end of a pair. `is_top`: on the upper edge of its channel, so its band is above."""
 
     pair: int
     is_recv: bool
@@ -54,7 +54,7 @@ def ports_of(
 
 
 def port_offsets(ports: Sequence[Port]) -> tuple[dict[Port, float], dict[int, float]]:
-    """x of each port relative to the centre of its gap, and the width each gap needs for its ports."""
+    """x of each port from the centre of its gap, and the width each gap needs for its ports."""
     groups: dict[tuple[int, int], list[Port]] = {}
     for port in ports:
         groups.setdefault((port.channel, port.gap), []).append(port)

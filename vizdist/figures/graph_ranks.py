@@ -15,7 +15,8 @@ _Cut = tuple[int, tuple[tuple[int, int], ...]]  # score, (phase number, first co
 def dataflow_order(ids: Sequence[str], edges: Iterable[tuple[str, str]]) -> list[str]:
     """Ids so that sources come first; ties in the given order. Unknown ids in edges are ignored.
 
-    A cycle is opened at its first id that something outside has already reached: a loop at its Merge.
+    A cycle is opened at its first id that something outside has already reached: a loop at its
+    Merge.
     """
     position = {name: i for i, name in enumerate(ids)}
     out: dict[str, list[str]] = {name: [] for name in ids}

@@ -35,9 +35,9 @@ def assign_rows(
 ) -> tuple[dict[str, int], dict[str, Grid]]:
     """Row of each tile, and the grid of each band.
 
-    First the computing tiles, left to right: each goes to the row of its last predecessor if it can,
-    and the way between them is kept free. Then the late ones, right to left: each goes to the row
-    of its first consumer or the nearest free one.
+    First the computing tiles, left to right: each goes to the row of its last predecessor if it
+    can, and the way between them is kept free. Then the late ones, right to left: each goes to the
+    row of its first consumer or the nearest free one.
     """
     before: dict[str, list[str]] = {tile.id: [] for tile in tiles}
     after: dict[str, list[str]] = {tile.id: [] for tile in tiles}

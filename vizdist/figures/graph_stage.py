@@ -1,8 +1,8 @@
 """One stage of a graph: which nodes are tiles, which edges stay in a band, which cross as pairs.
 
-A Send/Recv pair is one thing here, with the constant and identity that carry a control edge drawn into
-it. Before the cut, an edge between two devices is a pair to be. Whatever a trace says is taken as it
-is: an input that names no node is left out, a Send without its Recv keeps an open end.
+A Send/Recv pair is one thing here, with the constant and identity that carry a control edge drawn
+into it. Before the cut, an edge between two devices is a pair to be. Whatever a trace says is
+taken as it is: an input that names no node is left out, a Send without its Recv keeps an open end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class PairEdge:
 
 @dataclass(slots=True)
 class StageGraph:
-    """`nodes` are all rows by id (their name, unless two have one); `tiles` those drawn as tiles."""
+    """`nodes` are all rows by id (their name, unless two have one); `tiles` those drawn so."""
 
     stage: str
     nodes: dict[str, NodeRow] = field(default_factory=dict)
@@ -213,7 +213,7 @@ def tensor_label(
 
 
 def _pairs_to_be(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
-    """Edges over a border that the next cut will make pairs: one for each source and target band."""
+    """Edges that the next cut will make pairs: one for each source and target band."""
     pairs: dict[tuple[str, str, bool], PairEdge] = {}
     for edge in edges:
         src_band, dst_band = graph.band_of[edge.src], graph.band_of[edge.dst]

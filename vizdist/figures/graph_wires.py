@@ -1,9 +1,9 @@
 """Wires: the ways of Send/Recv pairs between bands, right-angled, in channels and gutters only.
 
-A wire between neighbours runs down its Send's x, along a track of the channel, and on at its Recv's x.
-One between bands further apart goes along a track to a lane in the left or right gutter, past the
-bands, and along a track of the other channel. Tracks and lanes are given so that no two wires ever
-share one on a common stretch.
+A wire between neighbours runs down its Send's x, along a track of the channel, and on at its
+Recv's x. One between bands further apart goes along a track to a lane in the left or right gutter,
+past the bands, and along a track of the other channel. Tracks and lanes are given so that no two
+wires ever share one on a common stretch.
 """
 
 from collections.abc import Mapping, Sequence

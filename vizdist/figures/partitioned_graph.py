@@ -238,8 +238,8 @@ def _brackets(
 ) -> list[Json]:
     """Phases as x ranges; none for a graph that has only one.
 
-    Late tiles stand beside whom they serve, so only the others tell where a phase is; reading is what
-    comes before all of those.
+    Late tiles stand beside whom they serve, so only the others tell where a phase is; reading is
+    what comes before all of those.
     """
     members: dict[str, list[int]] = {}
     for group in groups:

@@ -1,4 +1,4 @@
-"""The graph that one step ran, with what the step measured: where canvas and page take both from."""
+"""The graph that one step ran, with what it measured: canvas and page take both from here."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Graph: the graph of a step at five stages, its pairs as wires between tasks, heat by what it cost."""
+"""Graph: the graph of a step at five stages, its pairs as wires, heat by what it cost."""
 
 import json
 from typing import Any

@@ -57,7 +57,7 @@ def _faults(trace: Trace) -> Iterator[Fault]:
         "unwritten": found.num_missing,
         "unfinished": sum(found.unfinished.values()),
         "errors": sum(found.errors.values()),
-        "problems": len(trace.problems),
+        "problems": sum(problem.kind != "count" for problem in trace.problems),  # that is unwritten
     }
     for key, count in counts.items():
         if count:

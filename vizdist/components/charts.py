@@ -1,4 +1,4 @@
-"""A Plotly chart in its place: no mode bar, as large as its box, with a sentence for who cannot see."""
+"""A Plotly chart in its place: as large as its box, with a sentence for who cannot see it."""
 
 from dash import dcc, html
 from dash.development.base_component import Component

@@ -88,20 +88,24 @@ def _stepper(numbers: Sequence[int], step: int, lang: Lang) -> Component:
 
 
 def _counts(trace: Trace, lang: Lang) -> Component:
-    """Recorded by the tasks, written by the collector, read here: three counts that should agree."""
+    """Recorded by the tasks, written by the collector, read here: counts that should agree."""
     recorded, written = trace.manifest.recorded or len(trace), trace.manifest.written or len(trace)
     lost = max(0, recorded - min(written, len(trace)))
     counts = {"recorded": f"{recorded:,}", "written": f"{written:,}", "read": f"{len(trace):,}"}
     words = t("shell.header.spans", lang, count=f"{len(trace):,}", dropped=f"{lost:,}")
     return chip(
-        [icon("warning" if lost else "check"), html.Span(words)],
+        [
+            icon("warning" if lost else "check"),
+            html.Span(words, className="words"),
+            html.Span(f"{lost or len(trace):,}", className="number"),
+        ],
         kind="error counts" if lost else "outline counts",
         says=t("shell.header.spans_says", lang, **counts),
     )
 
 
 def _clock(lang: Lang) -> Component:
-    words = html.Span(t("shell.header.clock", lang))
+    words = html.Span(t("shell.header.clock", lang), className="words")
     says = t("shell.header.clock_says", lang)
     return chip([icon("clock"), words], kind="outline clock", says=says)
 

@@ -1,5 +1,6 @@
 """Loss over steps: one ink line a worker, both ends and the current step said in numbers."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -7,6 +8,7 @@ import plotly.graph_objects as go
 from vizdist.figures.theme import TOKENS, Theme, blank, plain
 
 Point = tuple[int, float]
+NAME_HEIGHT = 0.22  #: of the range of losses, in a chart as low as it gets
 _DASHES = ("solid", "dot", "dash", "dashdot", "longdash")  #: which worker: a line has no hue
 
 
@@ -26,19 +28,26 @@ def loss_figure(
             meta=plain(task),
             hovertemplate=hover,
         )
-        if len(lines) > 1 and points:
-            _name_line(figure, plain(task), points[-1], theme)
+    if len(lines) > 1:
+        _name_lines(figure, lines, theme)
     named = next(iter(lines.values()), ())
     if named:
         _name_points(figure, named, step, theme)
     return figure
 
 
-def _name_line(figure: go.Figure, name: str, end: Point, theme: Theme) -> None:
-    figure.add_annotation(
-        x=end[0], y=end[1], text=name, showarrow=False, xanchor="left", xshift=7,
-        font={"size": 11, "color": TOKENS[theme]["ink2"]},
-    )  # fmt: skip
+def _name_lines(figure: go.Figure, lines: Mapping[str, Sequence[Point]], theme: Theme) -> None:
+    """Each line's task behind its end, moved up where two ends are too close for two names."""
+    losses = [loss for points in lines.values() for _, loss in points]
+    apart = NAME_HEIGHT * (max(losses, default=0) - min(losses, default=0))
+    below = -math.inf
+    for task, points in sorted(lines.items(), key=lambda line: line[1][-1][1]):
+        number, loss = points[-1]
+        below = max(loss, below + apart)
+        figure.add_annotation(
+            x=number, y=below, text=plain(task), showarrow=False, xanchor="left", xshift=8,
+            font={"size": 11, "color": TOKENS[theme]["ink2"]},
+        )  # fmt: skip
 
 
 def _name_points(

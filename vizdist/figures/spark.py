@@ -15,7 +15,7 @@ def _svg(width: int, height: int, body: str) -> str:
 _LEVELS = (0, -2.4, 2.4, -4.8, 4.8)  #: how far from the middle equal values lie
 
 
-def line(values: Sequence[float], width: int = 110, height: int = 34) -> str:
+def line(values: Sequence[float], width: int = 122, height: int = 34) -> str:
     """A line through all values, lowest at the bottom, with a dot on the last."""
     if not values:
         return ""

@@ -13,7 +13,6 @@ MS = 1_000_000
 SPACED = 60  #: from so many columns on they stand without gaps and outlines
 MANY_TICKS = 24  #: up to so many every column has its number
 STICKS_OUT = 3.0  #: times the median up to which columns are drawn whole
-REMARKS = 2
 
 
 def columns_figure(
@@ -34,9 +33,10 @@ def columns_figure(
     for column in columns:
         if column.step.number == step:
             _frame(figure, column, theme)
-    for column in [column for column in columns if column.total > top][:REMARKS]:
+    for column in _named(columns, top):
         said = words["step"].format(step=column.step.number)
-        _remark(figure, column, f"{said}  {duration(column.total)}", top, theme)
+        on_left = column.step.number > numbers[0] + 0.75 * (numbers[-1] - numbers[0])
+        _remark(figure, column, f"{said}  {duration(column.total)}", top, theme, on_left)
     return figure
 
 
@@ -44,6 +44,16 @@ def _top(columns: Sequence[TaskSplit]) -> float:
     """The longest step, unless it would flatten all the others: those that stick out are named."""
     totals = [column.total for column in columns]
     return max(min(max(totals), STICKS_OUT * median(totals)), 1)
+
+
+def _named(columns: Sequence[TaskSplit], top: float) -> list[TaskSplit]:
+    """Those that stick out, the longest first, as far as their names have room."""
+    named: list[TaskSplit] = []
+    for column in sorted(columns, key=lambda column: -column.total):
+        apart = [abs(column.step.number - other.step.number) for other in named]
+        if column.total > top and min(apart, default=len(columns)) > len(columns) / 4:
+            named.append(column)
+    return named
 
 
 def _look(part: str, theme: Theme, word: str, count: int) -> dict[str, object]:
@@ -71,9 +81,12 @@ def _frame(figure: go.Figure, column: TaskSplit, theme: Theme) -> None:
     )  # fmt: skip
 
 
-def _remark(figure: go.Figure, column: TaskSplit, text: str, top: float, theme: Theme) -> None:
+def _remark(
+    figure: go.Figure, column: TaskSplit, text: str, top: float, theme: Theme, on_left: bool
+) -> None:
     figure.add_annotation(
         x=column.step.number, y=top * 1.02 / MS, text=plain(text), showarrow=False,
-        xanchor="left", yanchor="top", xshift=12, bgcolor=TOKENS[theme]["panel"],
+        xanchor="right" if on_left else "left", yanchor="top", xshift=-12 if on_left else 12,
+        bgcolor=TOKENS[theme]["panel"],
         font={"size": 12, "weight": 600, "color": TOKENS[theme]["ink"]},
     )  # fmt: skip

@@ -74,7 +74,7 @@ def _happened(seen: Summary, view: View) -> Component:
 
 
 def _sentence(said: Sentence, view: View) -> Component:
-    """A sentence and the way to its proof: the page that shows it, at its step, with its span lit."""
+    """A sentence and the way to its proof: the page that shows it, its step, its span lit."""
     words = html.Span(rich(f"analysis.{said.key}", view.lang, **said.values))
     parts = [icon(said.page or NAME), words]
     if said.page and said.page != NAME:

@@ -74,7 +74,7 @@ def _is_span_id(text: str) -> bool:
 
 
 def _arrows(trace: Trace, start: int, end: int) -> dict[str, Any]:
-    """A value leaves when its send starts and is there when its recv ends; a call when it starts."""
+    """A value leaves when its send starts and is there when its recv ends; a call at its start."""
     found, spans = trace.arrows(start, end), trace.all
     source, target = found.source, found.target
     arrival = np.where(found.is_rpc, spans.start[target], spans.end[target])

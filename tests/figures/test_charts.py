@@ -1,0 +1,90 @@
+"""Charts: same tokens as the style sheet, what is drawn is what was measured."""
+
+import re
+
+import pytest
+
+from tests.store.sample_trace import training_step, write_trace
+from vizdist.analysis.step_split import CLASSES, TaskSplit
+from vizdist.analysis.steps import MAX_COLUMNS, shown_step, splits_of, steps_around
+from vizdist.app import assets_folder
+from vizdist.figures.loss import loss_figure
+from vizdist.figures.spark import dots, line, thin
+from vizdist.figures.step_columns import columns_figure
+from vizdist.figures.theme import PARTS, TOKENS, Theme
+from vizdist.store.trace import StepInfo, Trace, open_trace
+
+WORDS = {part: part for part in PARTS} | {"step": "Step {step}", "steps": "Step", "loss": "Loss"}
+
+
+def split(number: int, total: int) -> TaskSplit:
+    info = StepInfo(number, 0, number, 0, total, "worker:0", 0, True)
+    return TaskSplit("worker:0", info, dict.fromkeys(CLASSES, 0) | {"compute": total})
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    steps = [span for n in range(200) for span in training_step(n + 1, at=n * 1500)]
+    return open_trace(write_trace(tmp_path_factory.mktemp("runs") / "long.trace", steps))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_plotly_and_the_style_sheet_share_their_tokens(theme: Theme) -> None:
+    sheet = (assets_folder() / "tokens.css").read_text(encoding="utf-8")
+    blocks = re.findall(r':root(\[data-theme="dark"\])? \{(.*?)\}', sheet, re.S)
+    told: dict[str, str] = {}
+    for dark, body in blocks:
+        if not dark or theme == "dark":
+            told |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9A-F]{6});", body))
+    known = {name: told[name] for name in TOKENS[theme] if name != "outline"}
+    assert known == {name: hue for name, hue in TOKENS[theme].items() if name != "outline"}
+
+
+def test_every_class_of_time_has_a_look() -> None:
+    assert set(PARTS) == set(CLASSES)
+
+
+def test_columns_stack_to_the_length_of_their_step() -> None:
+    figure = columns_figure([split(1, 4_000_000), split(2, 6_000_000)], 2, "light", WORDS)
+    assert list(figure.data[0].y) == [4.0, 6.0]
+    assert figure.layout.shapes[0].x0 == pytest.approx(1.48)
+
+
+def test_a_step_that_would_flatten_the_others_is_named_instead() -> None:
+    usual = [split(number, 1_000_000) for number in range(2, 30)]
+    figure = columns_figure([split(1, 90_000_000), *usual], 5, "light", WORDS)
+    assert figure.layout.yaxis.range[1] < 4
+    assert [note.text for note in figure.layout.annotations] == ["Step 1  90.0 ms"]
+
+
+def test_losses_name_their_ends_and_the_current_step() -> None:
+    figure = loss_figure({"worker:0": [(1, 2.3), (2, 1.9), (3, 1.5)]}, 2, "dark", WORDS)
+    assert [trace.text[0] for trace in figure.data if trace.text] == ["2.300", "1.500", "1.900"]
+
+
+def test_a_hostile_task_name_is_escaped_for_plotly() -> None:
+    lines = {"<b>x</b>": [(1, 2.0)], "w": [(1, 1.0)]}
+    figure = loss_figure(lines, None, "light", WORDS)
+    assert "&lt;b&gt;" in figure.data[0].meta
+    assert all("<b>" not in note.text for note in figure.layout.annotations)
+
+
+def test_pictures_of_a_row_stay_small_for_long_runs() -> None:
+    assert len(line([float(n % 7) for n in range(100_000)])) < 20_000
+    assert len(dots([1.0] * 100_000, 2.0)) < 2_000
+    assert thin([(0.0, 0.0), (1.0, 1.0)], 10) == [(0.0, 0.0), (1.0, 1.0)]
+
+
+def test_the_wanted_step_is_shown_or_a_typical_one(trace: Trace) -> None:
+    assert shown_step(trace, 7) == 7
+    assert shown_step(trace, 9999) == 1
+    assert [part.step.number for part in splits_of(trace, 7)] == [7]
+
+
+@pytest.mark.parametrize("number", [1, 100, 200])
+def test_a_long_run_shows_the_steps_around_the_current_one(trace: Trace, number: int) -> None:
+    row = steps_around(trace, number)
+    numbers = [part.step.number for part in row.splits]
+    assert len(numbers) == MAX_COLUMNS
+    assert number in numbers
+    assert row.count == 200

@@ -33,7 +33,7 @@ def line(values: Sequence[float], width: int = 122, height: int = 34) -> str:
 
 
 def dots(values: Sequence[float], top: float, width: int = 122, height: int = 18) -> str:
-    """A dot a value on a scale from 0 to `top`; larger ones lie at the right end, close ones stack."""
+    """A dot a value on a scale from 0 to `top`; larger ones lie at its end, close ones stack."""
     stacks: dict[int, int] = {}
     body = []
     for value in values:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vizdist.figures.graph_shapes import Link, Tile
 
-EXACT_ORDER_LIMIT = 7  #: boxes whose best order is found by trying all
+EXACT_ORDER_LIMIT = 6  #: boxes whose best order is found by trying all
 
 
 _Cut = tuple[int, tuple[tuple[int, int], ...]]  # score, (phase number, first column) of each span

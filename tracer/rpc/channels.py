@@ -107,15 +107,21 @@ def error_metadata(error: StepError) -> tuple[tuple[str, bytes], ...]:
     return ((ERROR_KEY, encode_error(error)),)
 
 
+#: gRPC's asyncio stream hides the status of a call that ends while it writes behind this text
+_BROKEN_WRITE = "Internal error from Core"
+
+
 def step_error(error: Any, peer: str, address: str) -> StepError:
     """Of a grpc.RpcError: what the peer raised, else what happened on the way, naming the task."""
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_KEY and isinstance(value, bytes):
             return decode_error(value)
-    code = error.code()
-    if code is grpc.StatusCode.CANCELLED:  # nobody here did: the other side hung up
+    code, details = error.code(), error.details() or ""
+    if details == _BROKEN_WRITE:
+        code, details = grpc.StatusCode.UNAVAILABLE, "the connection ended as a message was sent"
+    elif code is grpc.StatusCode.CANCELLED:  # nobody here did: the other side hung up
         code = grpc.StatusCode.UNAVAILABLE
-    return lost(peer, address, code.name, error.details() or "")
+    return lost(peer, address, code.name, details)
 
 
 def lost(peer: str, address: str, code: str, details: str) -> StepError:

@@ -84,7 +84,7 @@ class ListDevicesResponse(Message):
 
 
 class Hello(Message):
-    """First message each way on a stream: who speaks, and what the stream is for.
+    """First message each way on a stream, the server's before the client's: who speaks, what for.
 
     `address` is where the task serves, empty for a client. `both` is the lane of a client, which
     has one stream; the two of a pair have the same `connection`.

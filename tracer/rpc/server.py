@@ -113,33 +113,35 @@ class TaskServer:
             self._streams.discard(task)
 
     async def _serve_stream(self, context: Any) -> None:
-        hello = read_hello(await asyncio.wait_for(context.read(), CONNECT_S))
-        seat = self._seat(hello)
-        if seat is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the pair's other stream has ended")
-            return
-        connection, pipe = seat
-        mine = Hello(self._transport.task, self._transport.address, hello.lane, hello.connection)
+        transport = self._transport
+        await context.write(hello_message(Hello(transport.task, transport.address, "both", 0)))
         try:
-            await context.write(hello_message(mine))
+            hello = read_hello(await asyncio.wait_for(context.read(), CONNECT_S))
+        except TimeoutError:
+            raise FrameError(f"no Hello came in {CONNECT_S:.0f} s") from None
+        connection, pipe = self._seat(hello)
+        try:
             await run_stream(connection, pipe, context.read, context.write)
         finally:
             self._half_open.pop((hello.task, hello.connection), None)
-            where = hello.address or context.peer()
-            self._transport.lose(connection, _gone(hello.task, where))
+            transport.lose(connection, _gone(hello.task, hello.address or context.peer()))
 
-    def _seat(self, hello: Hello) -> tuple[Connection, Pipe] | None:
-        """The connection of a stream, and which of its pipes it is; None: it is lost."""
+    def _seat(self, hello: Hello) -> tuple[Connection, Pipe]:
+        """The connection that a stream belongs to, and which of its pipes it is.
+
+        The two streams of a pair may come in either order.
+        """
         key = (hello.task, hello.connection)
-        if hello.lane == "bulk":
-            found = self._half_open.pop(key, None)
-            return None if found is None else (found, found.bulk)
-        connection = Connection(self._transport.loop, self._frames.handlers)
-        connection.peer, connection.address = hello.task, hello.address
+        connection = self._half_open.pop(key, None)
+        if connection is None:
+            connection = Connection(self._transport.loop, self._frames.handlers)
+            connection.peer, connection.address = hello.task, hello.address
+            if hello.lane != "both":
+                self._half_open[key] = connection
         if hello.lane == "both":
             connection.bulk = connection.control
-        else:
-            self._half_open[key] = connection
+        if hello.lane == "bulk":
+            return connection, connection.bulk
         self._transport.adopt(connection)
         return connection, connection.control
 

@@ -181,7 +181,7 @@ class Transport:
         channel = self._channel(connection.address)
         method: Any = channel.stream_stream(f"/{STREAM_SERVICE}/{STREAM}")
         call = method(metadata=secret_metadata(self.secret))
-        await call.write(hello_message(hello))
+        # the server speaks first: a call that is refused while we write does not tell us why
         answer = read_hello(await call.read())
         if answer.task != connection.peer:
             call.cancel()
@@ -189,6 +189,7 @@ class Transport:
                 f"this is {answer.task}, not {connection.peer}; "
                 "the two sides have different cluster descriptions"
             )
+        await call.write(hello_message(hello))
         return call
 
     async def _run(self, connection: Connection, pipe: Pipe, call: Any) -> None:

@@ -1,5 +1,6 @@
 """Calls between two served tasks and from a client, over real gRPC on loopback."""
 
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -306,6 +307,20 @@ def test_a_client_does_not_wait_for_ever(pair: tuple[Task, Task]) -> None:
     pair[1].master.on_step = None
     assert client.run_step(step(x=torch.tensor(4))).fetched["x"].item() == 8
     client.close()
+
+
+def test_ctrl_c_ends_the_wait_for_a_step_and_the_client_works_on(
+    pair: tuple[Task, Task], client: RemoteMaster
+) -> None:
+    client.run_step(step(x=torch.ones(1)))
+    main = threading.main_thread().ident
+    assert main is not None
+    pair[1].master.on_step = lambda _, done: signal.pthread_kill(main, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        client.run_step(step())
+    pair[1].master.on_step = None
+    assert client.list_devices("d")[0].name == "d"
+    assert client.run_step(step(x=torch.ones(1))).fetched["x"].item() == 2
 
 
 def test_a_session_can_be_closed_while_its_step_runs(pair: tuple[Task, Task]) -> None:

@@ -31,7 +31,7 @@ from tracer.rpc.messages import (
     encode_received,
 )
 from tracer.rpc.pipe import Outgoing
-from tracer.rpc.spans import frame_sites
+from tracer.rpc.spans import end_call, frame_sites
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
     Received,
@@ -83,8 +83,7 @@ class _Served:
             self._answer(lambda: encode_fetched(result.fetched, result.step_id))
 
     def refuse(self, error: StepError) -> None:
-        if self._span is not None:
-            self._span.close(flags=Flag.ERROR)
+        end_call(self._span, error)
         self._connection.refuse(self._call_id, error)
 
     def _answer(
@@ -99,8 +98,7 @@ class _Served:
             self._answer_slowly(payload, num_bytes, flags, wait_ns)
             return
         self._connection.answer(self._call_id, payload)
-        if self._span is not None:
-            self._span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+        end_call(self._span, num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
 
     def _answer_slowly(self, payload: Parts, num_bytes: int, flags: int, wait_ns: int) -> None:
         """Chunk by chunk, so that an abort of the step can end it on the way."""
@@ -108,8 +106,7 @@ class _Served:
 
         def on_sent() -> None:
             under_way.remove(self._step_id, outgoing)
-            if self._span is not None:
-                self._span.close(num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+            end_call(self._span, num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
 
         outgoing = Outgoing(OK, self._call_id, payload, on_sent)
         under_way.add(self._step_id, outgoing)
@@ -214,8 +211,7 @@ class FrameService:
             span = self._open(connection, CLEANUP, context)
             connection.running.discard(step_id)
             self._worker.cleanup_graph(step_id)
-            if span is not None:
-                span.close()
+            end_call(span)
         if call_id:
             connection.answer(call_id, NOTHING)
 
@@ -223,8 +219,7 @@ class FrameService:
         step_id, context, error = decode_step_notice(payload)
         span = self._open(connection, START_ABORT, context)
         self.abort(step_id, error or StepError("ABORTED", f"step {step_id:x} was aborted"))
-        if span is not None:
-            span.close()
+        end_call(span)
 
     def abort(self, step_id: int, error: StepError) -> None:
         """Ends a step here, also the large answers that are half sent."""

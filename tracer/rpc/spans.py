@@ -7,10 +7,10 @@ that, never by names or times. Names follow OTel's conventions for RPC.
 from collections.abc import Mapping
 from typing import Self
 
-from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT, Buffer
+from tracer.runtime.interfaces import StepError
 
 MASTER_SERVICE = "tensorflow.MasterService"
 WORKER_SERVICE = "tensorflow.WorkerService"
@@ -43,6 +43,23 @@ def frame_sites(recorder: Recorder, kind: str, peer: str, address: str = "") -> 
     }
 
 
+def end_call(
+    span: OpenSpan | None,
+    error: StepError | None = None,
+    *,
+    num_bytes: int = 0,
+    flags: int = 0,
+    extra: int = 0,
+) -> None:
+    """Ends the span of a call, if it has one; a failed one says why."""
+    if span is None:
+        return
+    if error is not None:
+        span.set("rpc.response.status_code", error.code)
+        span.fail(error)
+    span.close(num_bytes=num_bytes, flags=flags, extra=extra)
+
+
 class RpcSpan:
     """The span of a call that lasts as long as a `with` block; an error in it is the span's."""
 
@@ -54,5 +71,8 @@ class RpcSpan:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._span.close(num_bytes=len(self.answer), flags=Flag.ERROR if error else 0)
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and not isinstance(error, StepError):
+            self._span.fail(error)
+            error = None
+        end_call(self._span, error, num_bytes=len(self.answer))

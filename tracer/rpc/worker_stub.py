@@ -8,7 +8,6 @@ from tracer.model.graph import Graph
 from tracer.model.graph_json import graph_to_json
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
-from tracer.record.open_span import OpenSpan
 from tracer.rpc.channels import CALL_S, CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
 from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, START_ABORT
 from tracer.rpc.messages import (
@@ -28,7 +27,7 @@ from tracer.rpc.messages import (
     encode_run_graph,
     encode_step_notice,
 )
-from tracer.rpc.spans import WORKER_SERVICE, RpcSpan, call_site, frame_sites
+from tracer.rpc.spans import WORKER_SERVICE, RpcSpan, call_site, end_call, frame_sites
 from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
@@ -120,7 +119,7 @@ class RemoteWorker(WorkerInterface):
                     error = self._unreadable("RunGraph", fault)
             if error is not None:
                 result = RunGraphResult(error=error)
-            _close(span, error, len(payload))
+            end_call(span, error, num_bytes=len(payload))
             done(result)
 
         try:
@@ -148,8 +147,8 @@ class RemoteWorker(WorkerInterface):
                 received = Received(error=error)
             num_bytes = 0 if received.tensor is None else received.tensor.nbytes
             self._transport.received_bytes += num_bytes
-            if span is not None:
-                _close(span, error, num_bytes, received.is_dead * Flag.DEAD, request_id)
+            flags = received.is_dead * Flag.DEAD
+            end_call(span, error, num_bytes=num_bytes, flags=flags, extra=request_id)
             done(received)
 
         payload = encode_recv_tensor(step_id, key, request_id, context)
@@ -179,10 +178,3 @@ class RemoteWorker(WorkerInterface):
     def _unreadable(self, method: str, fault: Exception) -> StepError:
         text = f"the answer of {self._peer} at {self.address} to {method} cannot be read: {fault}"
         return StepError("INTERNAL", text, task=self._peer)
-
-
-def _close(
-    span: OpenSpan | None, error: StepError | None, num_bytes: int, flags: int = 0, extra: int = 0
-) -> None:
-    if span is not None:
-        span.close(num_bytes=num_bytes, flags=Flag.ERROR if error else flags, extra=extra)

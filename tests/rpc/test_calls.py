@@ -140,6 +140,16 @@ def test_large_tensors_arrive_whole_and_beside_small_ones(
     assert torch.equal(item.tensor, large)
 
 
+@pytest.mark.slow
+def test_three_hundred_megabytes_arrive_whole(pair: tuple[Task, Task]) -> None:
+    ps, worker = pair
+    large = torch.arange(300_000_000 // 8)
+    ps.worker.table(1).send("k", large)
+    item = received(pull(worker.stub_of(ps), "k"))
+    assert item.tensor is not None
+    assert torch.equal(item.tensor, large)
+
+
 def test_one_pair_needs_one_connection_both_ways(pair: tuple[Task, Task]) -> None:
     ps, worker = pair
     received(pull_sent(worker.stub_of(ps), ps, "k"))

@@ -34,7 +34,7 @@ COLLECTOR: Final = "collector"
 TURN_S: Final = 0.5  #: between two turns
 MANY_SPANS: Final = 20_000  #: a turn that wrote so many is followed by the next at once
 ORPHAN_WAIT_S: Final = 10.0  #: how long tasks may outlive the launcher before they count as lost
-YIELD: Final = 10  #: niceness: what is traced comes first, the rings hold minutes
+YIELD: Final = 19  #: niceness: what is traced comes first, the rings hold minutes
 
 log = logging.getLogger(__name__)
 

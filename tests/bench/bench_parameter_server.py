@@ -7,7 +7,9 @@ VIZDIST_TENSORFLOW_PYTHON.
 
 import json
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.bench.blocks import Peer, interleave
@@ -15,12 +17,25 @@ from tests.bench.blocks import Peer, interleave
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 ROUNDS, SECONDS = 20, 1.0
+LOOP_STEPS = 2000
 
 
 def tensorflow_python() -> str:
     return os.environ.get(
         "VIZDIST_TENSORFLOW_PYTHON", str(ROOT / ".venv-tensorflow" / "bin" / "python")
     )
+
+
+def in_worker_loop(workers: str) -> dict[str, float]:
+    """The product's own loop: each worker drives its steps itself, nothing is sent by a client."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tracer", "run", "digits-mlp"]
+        flags = ["--strategy", "parameter_server_v1", "--workers", workers, "--trace", "none"]
+        where = ["--steps", str(LOOP_STEPS), "--json", "--out", f"{folder}/run.trace"]
+        done = subprocess.run(
+            [*command, *flags, *where], check=True, capture_output=True, text=True
+        )
+    return {"vizdist in-worker loop: steps_per_s": round(json.loads(done.stdout)["steps_per_s"], 1)}
 
 
 def main() -> None:
@@ -37,6 +52,8 @@ def main() -> None:
     finally:
         ours.end()
         theirs.end()
+    for workers in ("1", "2"):
+        figures[f"{workers} worker(s)"] |= in_worker_loop(workers)
     print(json.dumps({"bench": "parameter-server step over gRPC", **figures}, indent=1))
 
 

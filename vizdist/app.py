@@ -1,16 +1,16 @@
 """create_app: theme, language, pages and routes put together; nothing is computed here."""
 
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from dash import Dash
 from fastapi import FastAPI
 
-import vizdist
 from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
 from vizdist.pages import graph, summary, timeline
 from vizdist.pages import library as library_page
+from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.timeline import timeline_routes
@@ -25,7 +25,7 @@ _INDEX = """<!DOCTYPE html>
     {%metas%}
     <title>{%title%}</title>
     <link rel="icon" type="image/svg+xml" href="ASSETSmark.svg">
-    <script src="ASSETSboot.js"></script>
+    <script src="ASSETSboot.js" MODULES></script>
     {%css%}
   </head>
   <body>
@@ -35,19 +35,20 @@ _INDEX = """<!DOCTYPE html>
 </html>"""
 
 
-def assets_folder() -> Path:
-    """In a wheel the assets lie in the package, in a checkout beside it."""
-    package = Path(vizdist.__file__).parent
-    return found if (found := package / "assets").is_dir() else package.parent / "assets"
+#: Scripts that every page runs; a page's own has its name.
+_FRAME_SCRIPTS = ("selection.mjs", "shell.mjs")
 
 
 def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
     """The dashboard over a library of traces, as an ASGI application."""
+    folder = assets_folder()
+    assets_path = f"assets/{version_of(folder)}"
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app = Dash(
         __name__,
         server=cast("Any", server),
-        assets_folder=str(assets_folder()),
+        assets_folder=str(folder),
+        assets_url_path=assets_path,
         assets_ignore=r"\.mjs$|^boot\.js$",
         requests_pathname_prefix=url_prefix,
         title="vizdist",
@@ -56,7 +57,9 @@ def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
         suppress_callback_exceptions=True,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
-    app.index_string = _INDEX.replace("ASSETS", app.get_asset_url(""))
+    scripts = {page.NAME: modules_of(folder, [f"{page.NAME}.mjs"]) for page in PAGES}
+    scripts["frame"] = modules_of(folder, _FRAME_SCRIPTS)
+    app.index_string = _index(app.get_asset_url(""), scripts)
     app.layout = shell.skeleton()
     shell.register(app)
     for page in PAGES:
@@ -69,7 +72,14 @@ def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
     server.add_middleware(
         Guard,
         prefix=url_prefix,
+        kept=f"/{assets_path}/",
         policy=content_policy(app.csp_hashes()),
         is_page=lambda path: page_of(PAGES, view_of({"path": path, "lang": "en"})) is not None,
     )
     return server
+
+
+def _index(assets_url: str, scripts: Mapping[str, Sequence[str]]) -> str:
+    """The one document; assets/boot.js fetches the scripts of the page that is asked for."""
+    names = " ".join(f'data-{name}="{" ".join(modules)}"' for name, modules in scripts.items())
+    return _INDEX.replace("ASSETS", assets_url).replace("MODULES", names)

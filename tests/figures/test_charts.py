@@ -7,11 +7,11 @@ import pytest
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.analysis.step_split import CLASSES, TaskSplit
 from vizdist.analysis.steps import MAX_COLUMNS, shown_step, splits_of, steps_around
-from vizdist.app import assets_folder
 from vizdist.figures.loss import loss_figure
 from vizdist.figures.spark import dots, line, thin
 from vizdist.figures.step_columns import columns_figure
 from vizdist.figures.theme import PARTS, TOKENS, Theme
+from vizdist.routes.assets import assets_folder
 from vizdist.store.trace import StepInfo, Trace, open_trace
 
 WORDS = {part: part for part in PARTS} | {"step": "Step {step}", "steps": "Step", "loss": "Loss"}

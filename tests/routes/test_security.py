@@ -31,7 +31,9 @@ async def echo_path(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def ask(path: str = "/", prefix: str = "/", **headers: str) -> Answer:
-    guard = Guard(echo_path, prefix, content_policy([]), lambda path: path in ("/", "/t/a/graph"))
+    guard = Guard(
+        echo_path, prefix, "/kept/", content_policy([]), lambda path: path in ("/", "/t/a/graph")
+    )
     sent = [
         (name.replace("_", "-").encode(), value.encode())
         for name, value in (HERE | headers).items()
@@ -96,3 +98,8 @@ def test_every_answer_forbids_foreign_scripts() -> None:
     assert "script-src 'self'" in headers["content-security-policy"]
     assert "unsafe-eval" not in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_files_named_by_their_version_are_kept_for_good() -> None:
+    assert "immutable" in ask("/kept/shell.mjs").headers["cache-control"]
+    assert ask("/t/a/graph").headers["cache-control"] == "no-cache"

@@ -20,6 +20,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+_FOR_GOOD = "private, max-age=31536000, immutable"
 
 
 def content_policy(script_hashes: Sequence[str]) -> str:
@@ -70,13 +71,15 @@ class Guard:
 
     A proxy may strip the prefix or not; routes have none, so both arrive at the same one. Every
     page is the one document of the dashboard; what it shows is read from the address there.
+    Files below the path `kept` never change.
     """
 
     def __init__(
-        self, app: ASGIApp, prefix: str, policy: str, is_page: Callable[[str], bool]
+        self, app: ASGIApp, prefix: str, kept: str, policy: str, is_page: Callable[[str], bool]
     ) -> None:
         self._app = app
         self._prefix = prefix
+        self._kept = kept
         self._headers = {**_HEADERS, "Content-Security-Policy": policy}
         self._is_page = is_page
 
@@ -95,20 +98,22 @@ class Guard:
             if wants_page := "text/html" in headers.get("accept", ""):
                 path, known = "/", self._is_page(path)
             status = 404 if wants_page and not known else None
-            await self._app({**scope, "path": path}, receive, self._answer(send, status))
+            answer = self._answer(send, status, is_kept=path.startswith(self._kept))
+            await self._app({**scope, "path": path}, receive, answer)
 
     def _below_prefix(self, path: str) -> str:
         if path == self._prefix.rstrip("/"):
             return "/"
         return path[len(self._prefix) - 1 :] if path.startswith(self._prefix) else path
 
-    def _answer(self, send: Send, status: int | None) -> Send:
+    def _answer(self, send: Send, status: int | None, *, is_kept: bool) -> Send:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(self._headers)
-                headers.setdefault("Cache-Control", "no-cache")
                 message["status"] = status or message["status"]
+                may_keep = is_kept and message["status"] == 200
+                headers.setdefault("Cache-Control", _FOR_GOOD if may_keep else "no-cache")
             await send(message)
 
         return answer

@@ -168,7 +168,8 @@ def run_report(options: argparse.Namespace) -> int:
     from vizdist.analysis.report import report_json, report_text  # noqa: PLC0415
 
     trace = open_trace(_existing(options.trace))
-    print((report_json if options.json else report_text)(trace, options.step).rstrip())
+    text = (report_json if options.json else report_text)(trace, options.step)
+    print(text.rstrip(), flush=True)
     return 0
 
 
@@ -224,3 +225,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `| head` has read enough; nothing more can be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

@@ -1,6 +1,5 @@
 """What a step measured at its nodes."""
 
-
 import pytest
 
 from tests.store.sample_trace import training_step, write_trace

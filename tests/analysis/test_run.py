@@ -7,7 +7,7 @@ import pytest
 
 from tests.analysis.sample_run import PS, SLOW_NS, W_BYTES, sample_run, worker_device
 from tests.store.sample_trace import training_step, write_trace
-from tracer.model.trace_folder import Manifest, TaskRecord
+from tracer.model.trace_folder import Flag, Manifest, TaskRecord
 from tracer.record.manifest import write_manifest
 from vizdist.analysis.bytes_moved import bytes_moved, tensor_title
 from vizdist.analysis.faults import faults
@@ -129,12 +129,10 @@ def test_a_killed_task_comes_first(tmp_path: Path) -> None:
     killed = TaskRecord("worker:1", 9, outcome="killed", error="by SIGKILL at step 3")
     tasks = [TaskRecord("ps:0", 8, outcome="done"), killed]
     trace = sample_run(tmp_path / "killed.trace", tasks=tasks, outcome="failed")
-    [first, *_] = look_next(trace)
-    assert finding_texts(first, "en") == (
-        "worker:1 ended as killed.",
-        "by SIGKILL at step 3",
-    )
-    assert "worker:1 was killed." in report_text(trace)
+    cause = faults(trace).cause
+    assert cause is not None
+    assert cause.key == "task"
+    assert report_text(trace).splitlines()[1].startswith("worker:1 failed: by SIGKILL at step 3. ")
 
 
 def test_a_trace_without_steps_says_so(tmp_path: Path) -> None:
@@ -179,3 +177,52 @@ def test_the_json_report_adds_up(trace: Trace) -> None:
     assert {split["task"] for split in told["split"]} == {"ps:0", "worker:0", "worker:1"}
     assert told["bytes"]["is_closed_form"]
     assert told["spans"]["recorded"] == told["spans"]["written"] == told["spans"]["read"]
+
+
+def _failed_run(folder: Path, error: str, outcome: str = "killed") -> Trace:
+    """worker:1 stopped in its third step; of its last span nothing but the start is known."""
+    spans = [span for n in range(3) for span in training_step(n + 1, at=n * 1500)]
+    last = spans[-1]._replace(flags=Flag.UNFINISHED)
+    last_words = "was killed by SIGKILL" if outcome == "killed" else ""
+    record = TaskRecord("worker:1", 9, outcome=outcome, error=last_words)
+    told = {"tasks": [record], "outcome": "failed", "error": error}
+    return open_trace(write_trace(folder, [*spans[:-1], last], **told))
+
+
+def test_a_failed_run_says_first_which_task_died_how_and_when(tmp_path: Path) -> None:
+    trace = _failed_run(tmp_path / "a.trace", "worker:1 in step 3: was killed by SIGKILL")
+    [first, second] = summarise(trace).headline
+    assert sentence_text(first, "en") == "worker:1 was killed by SIGKILL in step 3."
+    assert sentence_text(first, "zh") == "worker:1 在第 3 步被 SIGKILL 终止。"
+    assert first.step == 3
+    assert trace.span(first.proof[0]).flags == ("unfinished",)
+    assert second.key == "headline.steps"
+
+
+def test_what_it_left_unfinished_is_what_to_look_at_next(tmp_path: Path) -> None:
+    trace = _failed_run(tmp_path / "a.trace", "worker:1 in step 3: was killed by SIGKILL")
+    says, remedy = finding_texts(look_next(trace)[0], "en")
+    assert says == "1 span never ended, on ps:0."
+    assert remedy == "update_w on ps:0 is where it stood."
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "worker:0: shapes 2x3 and 1x2\nTraceback",
+            "worker:0 failed in step 3: shapes 2x3 and 1x2.",
+        ),
+        ("no free port", "The run failed: no free port."),
+    ],
+)
+def test_an_error_is_told_by_its_first_line(tmp_path: Path, error: str, said: str) -> None:
+    trace = _failed_run(tmp_path / "a.trace", error, outcome="done")
+    assert sentence_text(summarise(trace).headline[0], "en") == said
+
+
+def test_where_a_trace_has_no_steps_its_longest_spans_are_named(tmp_path: Path) -> None:
+    spans = [span._replace(step=0) for span in training_step(1)]
+    trace = open_trace(write_trace(tmp_path / "x.trace", spans))
+    findings = [f for f in look_next(trace) if f.key == "longest"]
+    assert [f.values["name"] for f in findings] == ["mm", "update_w", "w/read"]

@@ -9,7 +9,10 @@ from vizdist.store.graphs import GraphTable
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """`nodes` by stage, in order; `pairs` are Send/Recv pairs of devices, without the client's."""
+    """`nodes` by stage, in order; `pairs` are Send/Recv pairs of devices.
+
+    The client's own ends, which pruning puts where it feeds and fetches, are in neither.
+    """
 
     nodes: Mapping[str, int]
     devices: int
@@ -22,7 +25,7 @@ def graph_counts(graph: GraphTable) -> GraphCounts:
     sends = _sends(last)
     placed = graph.stages.get("placed") or last
     return GraphCounts(
-        {stage: len(rows) for stage, rows in graph.stages.items()},
+        {stage: sum(not _is_client(row) for row in rows) for stage, rows in graph.stages.items()},
         len({row.device for row in placed if row.device}),
         len(sends),
         sum(send.attrs.get("edge_kind") == "control" for send in sends),
@@ -30,4 +33,8 @@ def graph_counts(graph: GraphTable) -> GraphCounts:
 
 
 def _sends(rows: Sequence[NodeRow]) -> list[NodeRow]:
-    return [row for row in rows if row.op == "_Send" and not row.attrs.get("client_terminated")]
+    return [row for row in rows if row.op == "_Send" and not _is_client(row)]
+
+
+def _is_client(row: NodeRow) -> bool:
+    return bool(row.attrs.get("client_terminated"))

@@ -7,6 +7,7 @@ import numpy as np
 
 from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.faults import faults
+from vizdist.analysis.longest import longest
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.analysis.slow_step import why_slow
@@ -20,6 +21,7 @@ WORTH_SAYING = 0.05  #: part of a step below which a finding is noise
 MUCH_OTHER = 0.15  #: part of a step that dispatch should stay under
 LARGE_BYTES = 256 << 10  #: a transfer this large pays by the byte, a smaller one by the message
 SAID = 6
+LONGEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Finding:
 def look_next(trace: Trace) -> list[Finding]:
     times = step_times(trace)
     found = [*_faults(trace)]
+    if not times.steps:
+        found += _longest(trace)
     if times.typical is not None:
         split = split_of_client(trace, times.typical)
         costs = [*_slow_step(trace, times), *_ops(trace, split), *_recvs(trace, split)]
@@ -51,11 +55,34 @@ def look_next(trace: Trace) -> list[Finding]:
 
 def _faults(trace: Trace) -> Iterator[Finding]:
     wrong = faults(trace)
-    for task in wrong.tasks:
-        values = {"task": task.task, "outcome": task.outcome, "error": task.error or wrong.error}
-        yield Finding("task", "error", 0, values, wrong.proof)
+    if wrong.proof and (wrong.unfinished or wrong.errors):
+        [place] = trace.places(np.array(wrong.proof[:1], np.uint64)).tolist()
+        first = trace.all.take(np.array([place]))
+        key, counts = "unfinished", wrong.unfinished
+        if not counts:
+            key, counts = "errors", wrong.errors
+        values = {
+            "count": sum(counts.values()),
+            "tasks": ", ".join(counts),
+            "name": str(first.text("name")[0]) or str(first.text("kind")[0]),
+            "task": str(first.task[0]),
+        }
+        yield Finding(key, "error", 0, values, wrong.proof, int(first.step[0]))
     if wrong.num_missing:
         yield Finding("missing", "error", 0, {"count": wrong.num_missing})
+
+
+def _longest(trace: Trace) -> Iterator[Finding]:
+    """In a trace without steps nothing is typical; the longest spans are where to begin."""
+    for place in longest(trace, None, LONGEST):
+        one = trace.all.take(np.array([place]))
+        values = {
+            "name": str(one.text("name")[0]) or str(one.text("kind")[0]),
+            "task": str(one.task[0]),
+            "time": str(duration(int(one.duration[0]))),
+            "at": str(duration(int(one.start[0]) - trace.start)),
+        }
+        yield Finding("longest", "idle", 0, values, (int(one.span[0]),))
 
 
 def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
@@ -134,7 +161,12 @@ def _stale(trace: Trace, times: StepTimes) -> Iterator[Finding]:
     found = staleness(trace)
     if found.most:
         late = sum(count for missed, count in found.missed.items() if missed)
-        values = {"most": found.most, "count": late, "all": found.num_updates}
+        values = {
+            "most": f"{found.most:,}",
+            "count": late,
+            "late": f"{late:,}",
+            "all": f"{found.num_updates:,}",
+        }
         step = _step_of(trace, found.worst)
         yield Finding("stale", "update", times.median * WORTH_SAYING, values, (found.worst,), step)
 

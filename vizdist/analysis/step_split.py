@@ -45,7 +45,7 @@ class TaskSplit:
 
 
 def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
-    """Every task that took part in the step, the client's first."""
+    """Every task that took part in the step; first the one that leads it."""
     places = trace.step_places(step)
     rows = np.array([trace.tasks.index(row.task) for row in trace.rows])
     owner = rows[trace.all.row[places]]
@@ -56,12 +56,22 @@ def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
         lengths = paint(intervals, step.start, step.end)
         parts = dict(zip(CLASSES, lengths, strict=True))
         found.append(TaskSplit(trace.tasks[number], step, parts))
-    return sorted(found, key=lambda split: split.task != step.task)
+    leads = _leader(trace, step)
+    return sorted(found, key=lambda split: split.task != leads)
 
 
 def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
-    """The share of the task that runs the step."""
+    """The share of the task that leads the step."""
     return split_step(trace, step)[0]
+
+
+def _leader(trace: Trace, step: StepInfo) -> str:
+    """The client, or the master that it asks to run the step: then it does nothing but wait."""
+    spans = trace.all.take(trace.step_places(step))
+    calls = spans.take(spans.is_kind("rpc.client") & spans.has_word("name", "RunStep"))
+    served = trace.served_by(calls.span)
+    at = served[served >= 0]
+    return trace.rows[int(trace.all.row[at[0]])].task if len(at) else step.task
 
 
 def paint(classes: Sequence[Interval], start: int, end: int) -> list[int]:

@@ -65,9 +65,12 @@ def summarise(trace: Trace) -> Summary:
 
 
 def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
+    """Two sentences; what went wrong is the first."""
+    if (cause := seen.faults.cause) is not None:
+        yield Sentence(f"cause.{cause.key}", cause.values, "timeline", cause.proof, cause.step)
     steps = sorted({step.number for step in seen.times.steps})
     if not steps:
-        yield Sentence("headline.no_steps", {"count": len(trace)})
+        yield Sentence("headline.no_steps", {"count": len(trace), "spans": f"{len(trace):,}"})
         return
     losses = seen.loss.main
     if len(losses) > 1:
@@ -79,7 +82,7 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         yield Sentence("headline.loss", values)
     else:
         yield Sentence("headline.steps", {"count": len(steps)})
-    if seen.typical is not None:
+    if seen.typical is not None and cause is None:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
         share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
         took = str(duration(seen.times.median))
@@ -87,14 +90,16 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
 
 
 def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
+    yield from _of_faults(seen.faults)
     yield from _of_graph(trace)
+    if not seen.times.steps:
+        yield from _of_spans(trace)
     yield from _of_steps(seen)
     yield from _of_bytes(seen.moved)
     yield from _of_outlier(trace, seen.times)
     yield from _of_variables(seen.stale)
     if seen.loss.accuracy is not None:
         yield Sentence("accuracy", {"accuracy": f"{100 * seen.loss.accuracy:.1f} %"}, "summary")
-    yield from _of_faults(seen.faults)
 
 
 def _of_graph(trace: Trace) -> Iterator[Sentence]:
@@ -173,20 +178,27 @@ def _of_variables(stale: Staleness) -> Iterator[Sentence]:
         return
     values: dict[str, object] = {
         "count": stale.num_variables,
-        "updates": stale.num_updates,
-        "late": sum(number for missed, number in stale.missed.items() if missed),
-        "most": stale.most,
+        "updates": f"{stale.num_updates:,}",
+        "late": f"{sum(number for missed, number in stale.missed.items() if missed):,}",
+        "most": f"{stale.most:,}",
     }
     yield Sentence("stale" if stale.most else "fresh", values, "timeline", (stale.worst,))
 
 
 def _of_faults(wrong: Faults) -> Iterator[Sentence]:
+    """What follows from the cause: other tasks that did not end well."""
+    guilty = wrong.cause.values.get("task") if wrong.cause else None
     for task in wrong.tasks:
-        values = {"task": task.task, "outcome": task.outcome}
-        yield Sentence(f"ended.{task.outcome}", values, "timeline", wrong.proof)
-    if wrong.unfinished:
-        said: dict[str, object] = {
-            "count": sum(wrong.unfinished.values()),
-            "tasks": ", ".join(wrong.unfinished),
+        if task.task != guilty:
+            yield Sentence(f"ended.{task.outcome}", {"task": task.task}, "timeline", wrong.proof)
+
+
+def _of_spans(trace: Trace) -> Iterator[Sentence]:
+    """Of a trace without steps: how much there is, and where."""
+    if len(trace):
+        values = {
+            "count": len(trace.tasks),
+            "lanes": f"{len({(row.task, row.lane) for row in trace.rows}):,}",
+            "time": str(duration(trace.end - trace.start)),
         }
-        yield Sentence("unfinished", said, "timeline", wrong.proof)
+        yield Sentence("spans", values, "timeline")

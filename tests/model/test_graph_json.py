@@ -32,6 +32,10 @@ TWO_NODES: list[dict[str, Any]] = [
 ]
 
 
+def const(**attrs: Any) -> dict[str, Any]:
+    return {"name": "x", "op": "Const", "attrs": {"const_value": 1.0, **attrs}}
+
+
 def graph_file(**changes: Any) -> dict[str, Any]:
     given_: dict[str, Any] = {
         "client_graph": TWO_NODES,
@@ -96,6 +100,14 @@ def test_devices_without_a_job_are_one_task_without_a_cluster() -> None:
         ({"devices": {"A": "/job:ps", "B": "/device:CPU:1"}}, "with a job and without one"),
         ({"devices": {"worker": 0}}, "no task"),
         ({"devices": {"worker": -1, "ps": 2}}, "no task"),
+        ({"devices": {"worker": 1000, "ps": 25}}, "1025 tasks; 1024 is the most"),
+        ({"devices": {"A": "/device:CPU:99999999"}}, "numbered 1024 or above"),
+        ({"devices": {"A": "/job:ps/task:5000"}}, "numbered 1024 or above"),
+        ({"client_graph": [{"name": "x", "op": "Const"}]}, "needs attrs.const_value"),
+        ({"client_graph": [const(const_shape=3)]}, "const_shape must be a list of numbers"),
+        ({"client_graph": [const(_class="w")]}, "_class must be a list of texts"),
+        ({"client_graph": [const(dtype=[])]}, r"does not fit into \[\]"),
+        ({"client_graph": [{"name": "x", "op": "Neg", "inputs": ["w:²"]}]}, "which is no node"),
         ({"client_graph": [{"name": "x", "op": 3}]}, r"client_graph\[0\].op must be a text"),
         ({"client_graph": [{"name": "x", "op": "Neg", "inputs": [1]}]}, "inputs must be a list of"),
         ({"client_graph": [{"name": "x", "op": "Neg", "attrs": []}]}, "attrs must be an object"),
@@ -136,6 +148,21 @@ def test_a_cycle_is_no_graph() -> None:
 )
 def test_a_value_comes_back_from_its_literal(dtype: str, value: Any) -> None:
     assert value_of(literal_of(dtype, value)) == value
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_float_may_be_spelt(dtype: str) -> None:
+    value = value_of(literal_of(dtype, ["Infinity", "-Infinity", "NaN", 1.5]))
+    assert value[:2] == [math.inf, -math.inf]
+    assert math.isnan(value[2])
+    with pytest.raises(GraphError, match="does not fit"):
+        literal_of(dtype, "1.5")
+
+
+def test_a_bool_is_true_or_false() -> None:
+    assert value_of(literal_of("bool", [1, 0, True])) == [True, False, True]
+    with pytest.raises(GraphError, match="'no' is neither true nor false"):
+        literal_of("bool", "no")
 
 
 def test_bfloat16_rounds_to_nearest_even_and_keeps_nan() -> None:

@@ -9,6 +9,7 @@ from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph, Input
 from tracer.ops.kernel import OpContext
 from tracer.ops.registry import lookup
+from tracer.ops.variable import read
 
 torch.set_num_threads(1)  # threads gain tiny kernels nothing, and wait for cores that others use
 
@@ -63,6 +64,9 @@ class GraphRunner:
         for name in self._needed(names, set(fed)):
             node = self.graph[name]
             inputs = [fed[i] if i in fed else self._output(values, i) for i in node.inputs]
+            for port in range(lookup(node.op).num_variables, len(inputs)):
+                variable: Any = inputs[port]
+                inputs[port] = read(variable) if isinstance(variable, PlainVariable) else variable
             if name not in self._kernels:
                 self._kernels[name] = lookup(node.op).bind(node, self._context)
             values[name] = self._kernels[name](*inputs)

@@ -1,10 +1,15 @@
 """Shapes of a graph, found without data."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from tracer.model.graph import Graph, Input, Literal, Node, TensorSpec
 from tracer.model.literal import literal_of
 from tracer.ops.infer import infer_specs
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "viii_mlp_resource_1ps__grpc.json"
 
 
 def const(name: str, dtype: str, value: Any) -> Node:
@@ -70,6 +75,44 @@ def test_variables_and_several_outputs_have_specs() -> None:
     assert specs["parts"] == (TensorSpec("float32", (3,)),) * 2
     assert specs["apply"] == ()
     assert specs["word"] == (TensorSpec("string", ()),)
+
+
+def test_no_data_is_made_to_see_how_much_it_would_be() -> None:
+    graph = Graph(
+        [
+            const("dims", "int32", [10**6, 10**6]),
+            const("zero", "float32", 0.0),
+            op("filled", "Fill", "dims", "zero"),
+            op("tiled", "Tile", "dims", "times"),
+            const("times", "int32", [10**9]),
+            op("drawn", "aten.zeros.default", args=[[10**6, 10**6]]),
+        ]
+    )
+    specs = infer_specs(graph)
+    assert specs["filled"] == specs["drawn"] == (TensorSpec("float32", (10**6, 10**6)),)
+    assert specs["tiled"] == (TensorSpec("int32", (2 * 10**9,)),)
+
+
+def test_a_ref_variable_is_read_by_whoever_wants_its_value() -> None:
+    graph = Graph(
+        [
+            op("v", "VariableV2", dtype="float32", shape=[2, 3]),
+            op("minus", "Neg", "v"),
+            op("added", "AssignAdd", "v", "minus"),
+        ]
+    )
+    specs = infer_specs(graph)
+    assert specs["minus"] == specs["added"] == (TensorSpec("float32", (2, 3)),)
+
+
+def test_a_hand_written_step_needs_none_of_torchs_slow_rules() -> None:
+    code = (
+        "import sys; from pathlib import Path; from tracer.model.graph_json import read_graph_file;"
+        "from tracer.ops.infer import infer_specs;"
+        f"infer_specs(read_graph_file(Path({str(GOLDEN)!r})).graph);"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_no_data_is_made_for_a_large_tensor() -> None:

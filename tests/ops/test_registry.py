@@ -1,5 +1,6 @@
 """Ops by name: found, refused, bound once, and equal to torch."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from tracer.ops.registry import TABLE, UnknownOp, lookup
 X = torch.tensor([[1.0, 4.0, -2.0], [0.5, 2.0, 9.0]])
 
 
-def aten(op: str, args: list[object], **kwargs: object) -> Any:
-    node = Node("n", op, attrs={"args": args, "kwargs": kwargs})
+def aten(op: str, args: list[object], num_inputs: int = 2, **kwargs: object) -> Any:
+    inputs = tuple(Input("x") for _ in range(num_inputs))
+    node = Node("n", op, inputs, attrs={"args": args, "kwargs": kwargs})
     return lookup(op).bind(node, context())
 
 
@@ -61,8 +63,20 @@ def test_an_aten_call_takes_lists_of_inputs() -> None:
 
 
 def test_the_name_of_an_argument_is_never_code() -> None:
-    with pytest.raises(LookupError, match="cannot be the name of an argument"):
+    with pytest.raises(LookupError, match="is no argument of aten"):
         aten("aten.mm.default", [{"input": 0}], **{"x=exit()": 1})
+
+
+@pytest.mark.parametrize("number", [-1, 2, 10**12])
+def test_an_argument_is_an_input_that_there_is(number: int) -> None:
+    with pytest.raises(LookupError, match=f"input {number} of 2"):
+        aten("aten.neg.default", [{"input": number}])
+
+
+def test_what_comes_from_no_input_is_made_on_the_nodes_device() -> None:
+    node = Node("n", "aten.ones.default", attrs={"args": [[2]]})
+    meta = replace(context(), torch_device=torch.device("meta"))
+    assert lookup(node.op).bind(node, meta)().device.type == "meta"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,6 @@ def test_a_handle_is_the_variable_of_its_shared_name() -> None:
     ("op", "inputs"),
     [
         ("ReadVariableOp", ()),
-        ("Identity", ()),
         ("ResourceGather", (torch.tensor([0]),)),
         ("AssignAddVariableOp", (G,)),
         ("ResourceApplyGradientDescent", (RATE, G)),

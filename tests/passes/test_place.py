@@ -3,10 +3,10 @@
 import pytest
 
 from tracer.model.cluster import DeviceName, TaskName
-from tracer.model.graph import Graph, Input
+from tracer.model.graph import Graph, GraphError, Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.registry import lookup
-from tracer.passes.place import PlacementError, check_requests, place
+from tracer.passes.place import PlacementError, check_graph, place
 
 PS = TaskName("ps", 0).device()
 W0 = TaskName("worker", 0).device()
@@ -158,11 +158,29 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are(request_: str, 
     with pytest.raises(PlacementError, match=hint):
         place(graph, DEVICES, W0, lookup)
     with pytest.raises(PlacementError, match=hint):
-        check_requests(graph, DEVICES)
+        check_graph(graph, DEVICES, lookup)
+
+
+@pytest.mark.parametrize(("op", "port", "count"), [("Placeholder", 1, 1), ("NoOp", 0, 0)])
+def test_an_input_that_is_no_output_of_its_source_is_refused(
+    op: str, port: int, count: int
+) -> None:
+    b = GraphBuilder()
+    source = b.op(op, name="a")
+    b.op("Neg", Input(source.node, port), name="b")
+    with pytest.raises(GraphError, match=f"'b': .* output {port} of .* a which has {count} out"):
+        check_graph(b.graph(), DEVICES, lookup)
+
+
+def test_the_outputs_of_an_unknown_op_are_anyones_guess() -> None:
+    b = GraphBuilder()
+    b.op("Neg", Input(b.op("Nonsense", name="a").node, 3))
+    b.op("Neg", Input(b.op("Unpack", name="u", num="many").node, 3))
+    check_graph(b.graph(), DEVICES, lookup)
 
 
 def test_a_graph_whose_requests_can_be_met_passes_the_check() -> None:
     b = GraphBuilder()
     with b.device("/job:ps/device:CPU:*"):
         b.op("NoOp")
-    check_requests(b.graph(), DEVICES)
+    check_graph(b.graph(), DEVICES, lookup)

@@ -1,10 +1,12 @@
 from contextlib import suppress
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracer.model.literal import literal_of, value_of
 from tracer.rpc.tensor_codec import (
     UNREADABLE,
     decode_tensor,
@@ -51,6 +53,17 @@ def test_every_dtype_and_shape_arrives_as_it_left(
     assert back.dtype == dtype
     assert back.shape == tensor.shape
     assert torch.equal(back, tensor)
+
+
+@pytest.mark.parametrize("texts", [[], ["a"], ["", "né", "中文字"], [["x" * 9], [""]]])
+def test_strings_arrive_as_they_left(texts: list[Any]) -> None:
+    literal = literal_of("string", texts)
+    buffers, num_bytes = encode_tensors([literal, torch.ones(2)])
+    message = memoryview(b"".join(buffers))
+    assert len(message) == num_bytes
+    back, ones = decode_tensors(message, 0, 2)
+    assert value_of(back) == texts
+    assert ones.tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool])

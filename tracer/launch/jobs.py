@@ -13,7 +13,9 @@ import torch
 
 from tracer.launch.plan import Plan
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Literal
 from tracer.model.graph_json import GraphFile
+from tracer.model.literal import value_of
 from tracer.ops.dtypes import literal_to_tensor
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface
@@ -139,6 +141,8 @@ class ServeJob:
         raise AssertionError(f"{client.task} is no client: it has no workload")
 
 
-def plain(value: torch.Tensor | None) -> Any:
-    """A tensor as JSON: nested lists, None for a target."""
+def plain(value: torch.Tensor | Literal | None) -> Any:
+    """A tensor as nested lists, None for a target."""
+    if isinstance(value, Literal):
+        return value_of(value)
     return None if value is None else value.tolist()

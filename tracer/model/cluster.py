@@ -5,12 +5,12 @@ for may leave parts out (`/job:ps`, `/device:CPU:1`); `DeviceSpec` holds such a 
 `DeviceName` a whole name. The spellings follow TensorFlow's `device_name_utils.cc`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from tracer.model.json_text import parse_json
 from tracer.model.refusal import Refusal
 
 LOCALHOST = "localhost"  # the job of a task that has no cluster (TF's DirectSession)
@@ -202,11 +202,4 @@ def parse_cluster(text: str) -> ClusterConfig:
     """
     from tracer.model.cluster_config import read_config  # noqa: PLC0415 (it imports this module)
 
-    try:
-        raw = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ClusterError(
-            f"the cluster description is not JSON: {error.msg} at line {error.lineno}, "
-            f"column {error.colno}; keys and strings need double quotes"
-        ) from None
-    return read_config(raw)
+    return read_config(parse_json(text, "the cluster description", ClusterError))

@@ -25,8 +25,9 @@ ITEM_BYTES = {
     "float64": 8,
 }  #: bytes an element; a dtype that is not here (`string`, `resource`) has no fixed size
 
-#: ops whose output is a variable itself, not a value
-HANDLES = ("VarHandleOp", "VariableV2")
+#: ops whose output is a variable itself; whoever wants a value of a ref variable reads it
+REF_VARIABLE = "VariableV2"
+HANDLES = ("VarHandleOp", REF_VARIABLE)
 
 
 class GraphError(Refusal):
@@ -45,7 +46,7 @@ class Input(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         name, colon, port = text.rpartition(":")
-        return cls(name, int(port)) if colon and port.isdigit() else cls(text)
+        return cls(name, int(port)) if colon and port.isascii() and port.isdigit() else cls(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class Literal:
     @property
     def num_elements(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """As of a tensor: a string tensor is its literal, wherever it goes."""
+        return len(self.data)
 
 
 @dataclass(frozen=True, slots=True)

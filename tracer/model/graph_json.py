@@ -5,7 +5,6 @@ feeds, fetches) and `devices`, which maps letters to devices or jobs to their nu
 """
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from tracer.model.cluster import LOCALHOST, ClusterSpec, DeviceName, DeviceSpec
 from tracer.model.dtypes import dtype_of
 from tracer.model.graph import Graph, GraphError, Input, Literal, Node, TensorSpec
+from tracer.model.json_text import parse_json, read_text
 from tracer.model.literal import literal_of
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")  # TF node_def_util.cc
@@ -28,6 +28,8 @@ _NODE_FIELDS = {
 }
 _RUN_FIELDS = {"init": str, "feeds": dict, "fetches": list}  # each may be null
 _FORMS = {str: "a text", list: "a list of texts", dict: "an object"}
+
+DEVICES_LIMIT = 1024  #: tasks, or devices of a task, that a file may ask for
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,8 @@ def _attr_from_json(value: Any) -> Any:
 
 def read_graph_file(path: Path) -> GraphFile:
     """Raises GraphError naming the file's fault: the place in it, the rule, what is allowed."""
-    try:
-        raw = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise GraphError(
-            f"{path.name} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from None
-    return graph_file_from_json(raw)
+    text = read_text(path, path.name, GraphError)
+    return graph_file_from_json(parse_json(text, path.name, GraphError))
 
 
 def graph_file_from_json(raw: Any) -> GraphFile:
@@ -170,9 +167,29 @@ def _client_node(index: int, raw: Any) -> Node:
         allowed = ", ".join(_NODE_FIELDS)
         raise GraphError(f"{where}: unknown field {min(unknown)!r}; allowed are {allowed}")
     attrs = dict(raw.get("attrs", {}))
+    _check_attrs(where, raw["op"], attrs)
     if "const_value" in attrs:
         attrs["value"] = _const_value(raw["name"], attrs)
     return _node_from_json({**raw, "attrs": {}}).with_(attrs=attrs)
+
+
+def _check_attrs(where: str, op: str, attrs: Mapping[str, Any]) -> None:
+    """The attributes that passes and readers take as they are; kernels check their own."""
+    if op == "Const" and "const_value" not in attrs:
+        raise GraphError(
+            f"{where}: a Const needs attrs.const_value: a number, text or list of them"
+        )
+    if not _are_dims(attrs.get("const_shape")):
+        raise GraphError(f"{where}.attrs.const_shape must be a list of numbers such as [0, 3]")
+    classes = attrs.get("_class", [])
+    if not isinstance(classes, list) or not _holds_texts(classes):
+        raise GraphError(f"{where}.attrs._class must be {_FORMS[list]}, such as 'loc:@w'")
+
+
+def _are_dims(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list) and all(type(dim) is int and dim >= 0 for dim in value)
+    )
 
 
 def _const_value(name: str, attrs: dict[str, Any]) -> Literal:
@@ -195,9 +212,13 @@ def _cluster_of(raw: Mapping[str, Any]) -> tuple[ClusterSpec, tuple[DeviceName, 
     if all(isinstance(count, int) for count in raw.values()):
         for job in raw:
             _device_of(job, f"/job:{job}")
-        cluster = ClusterSpec.of_counts(**raw)
-        if not cluster.jobs or min(raw.values()) < 0:
+        if not any(raw.values()) or min(raw.values()) < 0:
             raise GraphError('\'devices\' counts no task; write for example {"ps": 1, "worker": 2}')
+        if sum(raw.values()) > DEVICES_LIMIT:
+            raise GraphError(
+                f"'devices' counts {sum(raw.values())} tasks; {DEVICES_LIMIT} is the most"
+            )
+        cluster = ClusterSpec.of_counts(**raw)
         return cluster, tuple(task.device() for task in cluster.tasks())
     specs = [_device_of(letter, text) for letter, text in raw.items()]
     devices = {
@@ -222,9 +243,12 @@ def _device_of(letter: str, text: Any) -> DeviceSpec:
             f"devices[{letter!r}] must be a device, such as /job:ps/task:0, or all counts"
         )
     try:
-        return DeviceSpec.parse(text)
+        spec = DeviceSpec.parse(text)
     except ValueError as error:
         raise GraphError(f"devices[{letter!r}]: {error}") from None
+    if max(spec.task or 0, spec.index or 0) >= DEVICES_LIMIT:
+        raise GraphError(f"devices[{letter!r}]: {text} is numbered {DEVICES_LIMIT} or above")
+    return spec
 
 
 def _client_device(devices: tuple[DeviceName, ...]) -> DeviceName:

@@ -1,7 +1,7 @@
 """Literals from and to plain JSON values.
 
-Numbers are packed little-endian, row-major. A string element is its UTF-8 bytes after their number
-as uint32, since strings have no fixed size.
+Numbers are packed little-endian, row-major; "NaN", "Infinity" and "-Infinity" are floats too. A
+string element is its UTF-8 bytes after their number as uint32, since strings have no fixed size.
 """
 
 import math
@@ -23,6 +23,8 @@ _FORMATS = {
     "int64": "q",
     "float64": "d",
 }  #: struct's letter of a dtype
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_SPELT = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def literal_of(dtype: str, value: Any) -> Literal:
@@ -77,6 +79,10 @@ def _pack(dtype: str, elements: list[Any]) -> bytes:
     if dtype == "string":
         texts = [str(element).encode() for element in elements]
         return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+    if dtype in _FLOATS:
+        elements = [_SPELT.get(e, e) if isinstance(e, str) else e for e in elements]
+    if dtype == "bool" and (strange := [e for e in elements if e not in (False, True)]):
+        raise TypeError(f"{strange[0]!r} is neither true nor false")
     if dtype == "bfloat16":
         return b"".join(_bfloat16(element) for element in elements)
     if dtype not in _FORMATS:

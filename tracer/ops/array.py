@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import torch
 
-from tracer.model.graph import Literal, Node, TensorSpec
+from tracer.model.graph import Node, TensorSpec
 from tracer.ops.dtypes import literal_to_tensor, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, direct
 from tracer.ops.math import axes_of
-from tracer.ops.variable import declared_spec, read
+from tracer.ops.variable import declared_spec
 
 Tensor = torch.Tensor
 
@@ -29,7 +29,7 @@ def _bind_const(node: Node, context: OpContext) -> Kernel:
     return lambda: value
 
 
-def _const_spec(node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+def _const_spec(node: Node, _inputs: list[Any]) -> tuple[TensorSpec, ...]:
     literal = node.attrs["value"]
     return (TensorSpec(literal.dtype, literal.shape),)
 
@@ -49,17 +49,12 @@ def _bind_placeholder(node: Node, _context: OpContext) -> Kernel:
     return unfed
 
 
-def _declared(node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+def _declared(node: Node, _inputs: list[Any]) -> tuple[TensorSpec, ...]:
     spec = declared_spec(node)
     return (spec,) if spec else ()
 
 
 def _identity(x: Any) -> Any:
-    """What came in; of a ref variable, its value now."""
-    return x if isinstance(x, Tensor | Literal) else read(x)
-
-
-def _stop(x: Tensor) -> Tensor:
     return x
 
 
@@ -120,13 +115,33 @@ def _one_or_several(parts: Any) -> Any:
 
 
 def _bind_unpack(node: Node, _context: OpContext) -> Kernel:
-    axis = node.attrs.get("axis", 0)
-    return lambda x: _one_or_several(x.unbind(axis))
+    axis, num = node.attrs.get("axis", 0), _attr("num", node)
+
+    def unpack(x: Tensor) -> Any:
+        if x.shape[axis] != num:
+            raise OpError(
+                "INVALID_ARGUMENT",
+                f"Input shape axis {axis} must equal {num}, got shape {list(x.shape)}",
+            )
+        return _one_or_several(x.unbind(axis))
+
+    return unpack
 
 
 def _bind_split(node: Node, _context: OpContext) -> Kernel:
-    num = node.attrs["num_split"]
-    return lambda dim, x: _one_or_several(x.tensor_split(num, int(dim)))
+    num = _attr("num_split", node)
+
+    def split(dim: Tensor, x: Tensor) -> Any:
+        size = x.shape[int(dim)]
+        if size % num:
+            raise OpError(
+                "INVALID_ARGUMENT",
+                "Number of ways to split should evenly divide the split dimension, but got "
+                f"split_dim {int(dim)} (size = {size}) and num_split {num}",
+            )
+        return _one_or_several(x.tensor_split(num, int(dim)))
+
+    return split
 
 
 def _concat(*inputs: Tensor) -> Tensor:
@@ -170,7 +185,7 @@ def _bind_strided_slice(node: Node, _context: OpContext) -> Kernel:
 
 
 def _bind_dynamic_partition(node: Node, _context: OpContext) -> Kernel:
-    num = node.attrs["num_partitions"]
+    num = _attr("num_partitions", node)
     return lambda x, parts: _one_or_several([x[parts == i] for i in range(num)])
 
 
@@ -191,9 +206,9 @@ def _attr(name: str, node: Node) -> int:
 OPS: tuple[OpDef, ...] = (
     OpDef("Const", _bind_const, infer=_const_spec, says="Its tensor is made once, when bound."),
     OpDef("Placeholder", _bind_placeholder, infer=_declared, says="Must be fed."),
-    direct("PlaceholderWithDefault", _stop),
-    direct("Identity", _identity, says="Its input; of a ref variable, the value now."),
-    direct("StopGradient", _stop),
+    direct("PlaceholderWithDefault", _identity),
+    direct("Identity", _identity),
+    direct("StopGradient", _identity),
     OpDef("Shape", _bind_shape, host_outputs=(0,)),
     OpDef("Size", _bind_size, host_outputs=(0,)),
     direct("Rank", _rank, host_outputs=(0,)),

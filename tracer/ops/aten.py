@@ -89,37 +89,45 @@ def _overload(name: str) -> Any:
 
 
 def _bind(overload: Any, is_list: bool, node: Node, context: OpContext) -> Kernel:
-    op = QUICK.get(node.op, overload._op)
-    call = _call(op, node.attrs.get("args", ()), node.attrs.get("kwargs", {}), context)
+    names = {argument.name for argument in overload._schema.arguments}
+    kwargs = dict(node.attrs.get("kwargs", {}))
+    if strange := kwargs.keys() - names:
+        raise LookupError(
+            f"{min(strange)!r} is no argument of {node.op}; it has {', '.join(sorted(names))}"
+        )
+    if "device" in names and not node.inputs:  # what it makes comes from nowhere else
+        kwargs.setdefault("device", {"device": ""})
+    call = _call(QUICK.get(node.op, overload._op), node, kwargs, context)
     if is_list and _declared_outputs(node) == 1:
         return lambda *inputs: call(*inputs)[0]
     return call
 
 
-def _call(op: Kernel, args: Any, kwargs: Mapping[str, Any], context: OpContext) -> Kernel:
+def _call(op: Kernel, node: Node, kwargs: Mapping[str, Any], context: OpContext) -> Kernel:
     """`op` with its constants in place, as one function of the inputs alone.
 
-    The function is compiled from text made of names of our own; the constants are its globals.
+    The function is compiled from text made of names of our own and torch's names of arguments; the
+    constants are its globals.
     """
     scope: dict[str, Any] = {"op": op}
     inputs: set[int] = set()
 
     def text(value: Any) -> str:
         if _is_input(value):
-            inputs.add(int(value["input"]))
-            return f"i{int(value['input'])}"
+            number = int(value["input"])
+            if not 0 <= number < len(node.inputs):
+                raise LookupError(f"input {number} of {len(node.inputs)} cannot be an argument")
+            inputs.add(number)
+            return f"i{number}"
         if isinstance(value, list | tuple) and any(map(_is_input, value)):
             return f"[{', '.join(map(text, value))}]"
         scope[name := f"c{len(scope)}"] = _constant(value, context)
         return name
 
-    parts = [text(value) for value in args]
+    parts = [text(value) for value in node.attrs.get("args", ())]
     if not kwargs and parts == [f"i{i}" for i in range(len(parts))]:
         return op
-    for key, value in kwargs.items():
-        if not key.isidentifier():
-            raise LookupError(f"{key!r} cannot be the name of an argument")
-        parts.append(f"{key}={text(value)}")
+    parts += [f"{key}={text(value)}" for key, value in kwargs.items()]
     names = ", ".join(f"i{i}" for i in range(max(inputs, default=-1) + 1))
     made: Kernel = eval(f"lambda {names}: op({', '.join(parts)})", scope)
     return made

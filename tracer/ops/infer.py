@@ -1,4 +1,4 @@
-"""Dtypes and shapes of a whole graph, found by running its own kernels on tensors without data.
+"""Dtypes and shapes of a whole graph, by rule or by running its own kernels without data.
 
 What a kernel reads on the host (a shape, an axis) must be a value: small constants stay real, and
 so does what is computed from them alone. Where a value is missing the shape is unknown, not
@@ -10,15 +10,16 @@ from typing import Any
 import torch
 
 from tracer.model.cluster import DeviceName
-from tracer.model.graph import HANDLES, Graph, Node, TensorSpec
-from tracer.ops.dtypes import UnknownDtype, literal_to_tensor, spec_of, torch_dtype
-from tracer.ops.kernel import OpContext, OpDef, OpError
-from tracer.ops.registry import UnknownOp, lookup
+from tracer.model.graph import HANDLES, Graph, Input, Literal, Node, TensorSpec
+from tracer.ops.dtypes import literal_to_tensor, spec_of, torch_dtype
+from tracer.ops.kernel import OpContext, OpDef
+from tracer.ops.registry import lookup
 from tracer.ops.variable import declared_spec
 
 _SMALL = 64  #: elements; a tensor that says a shape, an axis or a bound is never larger
 _META = torch.device("meta")
 _NOWHERE = DeviceName("localhost", 0, "CPU", 0)
+_SOURCES = (*HANDLES, "Const", "Placeholder")  #: their attributes say what they give
 
 Outputs = tuple[Any, ...]  # of each output: a real tensor, a meta tensor, a variable, or None
 
@@ -70,30 +71,29 @@ class _Inference:
         node = self._graph[name]
         try:
             op = lookup(node.op)
-            inputs = [self._value(source.node, source.port) for source in node.inputs]
+            inputs = [self._value(source, port, op) for port, source in enumerate(node.inputs)]
             outputs, specs = self._run(node, op, inputs)
-        except (UnknownOp, UnknownDtype, OpError, RuntimeError, ValueError, TypeError, LookupError):
-            outputs, specs = (
-                (),
-                node.specs,
-            )  # a graph with a mistake is reported by its step, not here
+        except Exception:  # noqa: BLE001 (a graph with a mistake is reported by its step, not here)
+            outputs, specs = (), node.specs
         self._outputs[name] = outputs
         return specs
 
-    def _value(self, name: str, port: int) -> Any:
-        outputs = self._outputs.get(name, ())
-        return outputs[port] if port < len(outputs) else None
+    def _value(self, source: Input, port: int, op: OpDef) -> Any:
+        outputs = self._outputs.get(source.node, ())
+        found = outputs[source.port] if source.port < len(outputs) else None
+        if isinstance(found, _MetaVariable) and port >= op.num_variables:
+            return found.value
+        return found
 
     def _run(
         self, node: Node, op: OpDef, inputs: list[Any]
     ) -> tuple[Outputs, tuple[TensorSpec, ...]]:
-        if node.specs or op.infer:
-            known = [spec_of(i) for i in inputs if isinstance(i, torch.Tensor)]
-            specs = node.specs or (op.infer(node, known) if op.infer else ())
+        if node.specs or node.op in _SOURCES:
+            specs = node.specs or (op.infer(node, inputs) if op.infer else ())
             return self._declared(node, op, specs), specs
         if op.is_transfer or op.outputs_of(node) == 0 or any(i is None for i in inputs):
             return (), ()
-        outputs = self._call(node, op, inputs)
+        outputs = self._computed(node, op, inputs)
         return outputs, tuple(map(spec_of, outputs))
 
     def _declared(self, node: Node, op: OpDef, specs: tuple[TensorSpec, ...]) -> Outputs:
@@ -108,24 +108,31 @@ class _Inference:
             return (literal_to_tensor(node.attrs["value"]),)
         return tuple(map(_without_data, specs))
 
-    def _call(self, node: Node, op: OpDef, inputs: list[Any]) -> Outputs:
+    def _computed(self, node: Node, op: OpDef, inputs: list[Any]) -> Outputs:
+        """Small values from real inputs are computed, once it is known that they are small."""
+        host = {port % len(inputs) for port in op.host_inputs}
+        if any(isinstance(inputs[p], torch.Tensor) and not _is_real(inputs[p]) for p in host):
+            return ()
+        if any(isinstance(i, Literal) for i in inputs):
+            outputs: Outputs = self._called(node, op, inputs, self._host)
+        elif op.infer:
+            outputs = tuple(map(_without_data, op.infer(node, inputs)))
+        else:
+            given = [i if port in host else _to_meta(i) for port, i in enumerate(inputs)]
+            outputs = self._called(node, op, given, self._meta)
         folds = not op.stateful and all(isinstance(i, torch.Tensor) and _is_real(i) for i in inputs)
-        if not folds:
-            host = {port % len(inputs) for port in op.host_inputs}
-            inputs = [i if port in host else _to_meta(i) for port, i in enumerate(inputs)]
-            if any(isinstance(inputs[p], torch.Tensor) and not _is_real(inputs[p]) for p in host):
-                return ()
-        result = op.bind(node, self._host if folds else self._meta)(*inputs)
-        outputs = (result,) if op.outputs_of(node) == 1 else tuple(result)
-        return tuple(_to_meta(o) if _is_large(o) else o for o in outputs)
+        if folds and all(output.numel() <= _SMALL for output in outputs):
+            return self._called(node, op, inputs, self._host)
+        return outputs
+
+    @staticmethod
+    def _called(node: Node, op: OpDef, inputs: list[Any], context: OpContext) -> Outputs:
+        result = op.bind(node, context)(*inputs)
+        return (result,) if op.outputs_of(node) == 1 else tuple(result)
 
 
 def _is_real(tensor: torch.Tensor) -> bool:
     return tensor.device != _META
-
-
-def _is_large(output: Any) -> bool:
-    return isinstance(output, torch.Tensor) and output.numel() > _SMALL
 
 
 def _to_meta(value: Any) -> Any:

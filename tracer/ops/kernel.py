@@ -17,6 +17,9 @@ from tracer.model.graph import Node, TensorSpec
 #: (*inputs) → one tensor, a tuple of tensors for several outputs; ignored where an op has no output
 Kernel = Callable[..., Any]
 
+#: (node, inputs as far as they are known) → the outputs' specs; see tracer.ops.shapes
+Infer = Callable[[Node, list[Any]], tuple[TensorSpec, ...]]
+
 
 class OpError(Exception):
     """Why a kernel failed: `code` is a gRPC code name, the text says what to do."""
@@ -82,9 +85,10 @@ class OpContext:
 class OpDef:
     """One row of the registry.
 
-    `num_outputs` is a number or a function of the node. `infer(node, input_specs)` gives the output
-    specs; None: the kernel is run on meta tensors. `reads` / `writes` say whether the op reads or
-    assigns the variable behind its input 0 (a `VarHandleOp`), which makes it go with that variable.
+    `num_outputs` is a number or a function of the node. `infer` gives the output specs; None: the
+    kernel is run on meta tensors. `reads` / `writes` say whether the op reads or assigns the
+    variable behind its input 0, which makes it go with that variable; its first `num_variables`
+    inputs are variables themselves, all others values.
     `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself. `host_inputs` and
     `host_outputs` are the ports that hold values for the host (shapes, axes), also where the kernel
     runs on a GPU (TF's `HostMemory`); -1 is the last one.
@@ -93,10 +97,11 @@ class OpDef:
     name: str
     bind: Callable[[Node, OpContext], Kernel]
     num_outputs: int | Callable[[Node], int] = 1
-    infer: Callable[[Node, list[TensorSpec]], tuple[TensorSpec, ...]] | None = None
+    infer: Infer | None = None
     stateful: bool = False
     reads: bool = False
     writes: bool = False
+    num_variables: int = 0
     is_transfer: bool = False
     says: str = ""
     host_inputs: tuple[int, ...] = ()

@@ -9,6 +9,7 @@ import torch
 from tracer.model.graph import Node
 from tracer.ops.dtypes import torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef, direct
+from tracer.ops.shapes import broadcast_by, matmul, reduced_by
 
 Tensor = torch.Tensor
 
@@ -17,7 +18,6 @@ ELEMENTWISE: dict[str, Kernel] = {
     "Add": torch.add,
     "AddV2": torch.add,
     "Cos": torch.cos,
-    "Div": torch.div,
     "Equal": torch.eq,
     "Exp": torch.exp,
     "Floor": torch.floor,
@@ -127,16 +127,25 @@ def _bind_cast(node: Node, _context: OpContext) -> Kernel:
 
 
 def _reduction(name: str, reduce: Any) -> OpDef:
-    return OpDef(name, partial(_bind_reduction, reduce), host_inputs=(1,))
+    infer = reduced_by(axes_of, "bool" if name in ("All", "Any") else "")
+    return OpDef(name, partial(_bind_reduction, reduce), infer=infer, host_inputs=(1,))
+
+
+def _div(x: Tensor, y: Tensor) -> Tensor:
+    """Of integers the whole part, as C++ divides."""
+    return torch.div(x, y) if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
 
 OPS: tuple[OpDef, ...] = (
-    *(direct(name, kernel) for name, kernel in ELEMENTWISE.items()),
+    *(direct(name, kernel, infer=broadcast_by(kernel)) for name, kernel in ELEMENTWISE.items()),
+    direct("Div", _div, infer=broadcast_by(_div)),
     *(_reduction(name, reduce) for name, reduce in REDUCTIONS.items()),
-    direct("AddN", _add_n, says="The sum of all inputs, left to right."),
+    direct(
+        "AddN", _add_n, infer=broadcast_by(_add_n), says="The sum of all inputs, left to right."
+    ),
     OpDef("ArgMax", partial(_bind_arg, torch.argmax), host_inputs=(1,)),
     OpDef("ArgMin", partial(_bind_arg, torch.argmin), host_inputs=(1,)),
     OpDef("BatchMatMulV2", _bind_batch_matmul),
     OpDef("Cast", _bind_cast),
-    OpDef("MatMul", _bind_matmul),
+    OpDef("MatMul", _bind_matmul, infer=matmul),
 )

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional
 
-from tracer.ops.kernel import OpDef, direct
+from tracer.ops.kernel import Kernel, OpDef, direct
+from tracer.ops.shapes import broadcast_by, last_dim, losses
 
 Tensor = torch.Tensor
 
@@ -54,18 +55,24 @@ def _sigmoid_grad(y: Tensor, grad: Tensor) -> Tensor:
     return grad * y * (1 - y)
 
 
+ELEMENTWISE: dict[str, Kernel] = {
+    "BiasAdd": torch.add,
+    "Elu": functional.elu,
+    "LogSoftmax": _log_softmax,
+    "Relu": torch.relu,
+    "ReluGrad": _relu_grad,
+    "SigmoidGrad": _sigmoid_grad,
+    "Softmax": _softmax,
+    "Softplus": functional.softplus,
+    "TanhGrad": _tanh_grad,
+}  #: the softmaxes are not, but have the same shape rule
+
 OPS: tuple[OpDef, ...] = (
-    direct("BiasAdd", torch.add),
-    direct("BiasAddGrad", _bias_add_grad),
-    direct("Relu", torch.relu),
-    direct("ReluGrad", _relu_grad),
-    direct("Softmax", _softmax),
-    direct("LogSoftmax", _log_softmax),
-    direct("SparseSoftmaxCrossEntropyWithLogits", _sparse_cross_entropy, num_outputs=2),
-    direct("SoftmaxCrossEntropyWithLogits", _cross_entropy, num_outputs=2),
+    *(direct(name, kernel, infer=broadcast_by(kernel)) for name, kernel in ELEMENTWISE.items()),
+    direct("BiasAddGrad", _bias_add_grad, infer=last_dim),
+    direct(
+        "SparseSoftmaxCrossEntropyWithLogits", _sparse_cross_entropy, num_outputs=2, infer=losses
+    ),
+    direct("SoftmaxCrossEntropyWithLogits", _cross_entropy, num_outputs=2, infer=losses),
     direct("L2Loss", _l2_loss),
-    direct("TanhGrad", _tanh_grad),
-    direct("SigmoidGrad", _sigmoid_grad),
-    direct("Elu", functional.elu),
-    direct("Softplus", functional.softplus),
 )

@@ -9,14 +9,16 @@ value.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 
 from tracer.model.graph import Node, TensorSpec
-from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, Variable, direct
+from tracer.ops.kernel import Infer, Kernel, OpContext, OpDef, OpError, Variable, direct
+from tracer.ops.shapes import of_value, of_variable
 
 Tensor = torch.Tensor
-
 
 
 def read(variable: Variable) -> Tensor:
@@ -52,7 +54,7 @@ def _bind_handle(node: Node, context: OpContext) -> Kernel:
     return lambda: variable
 
 
-def _handle_spec(_node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+def _handle_spec(_node: Node, _inputs: list[Any]) -> tuple[TensorSpec, ...]:
     return (TensorSpec("resource", ()),)
 
 
@@ -64,7 +66,7 @@ def declared_spec(node: Node) -> TensorSpec | None:
     return TensorSpec(node.attrs["dtype"], tuple(shape))
 
 
-def _ref_spec(node: Node, _inputs: list[TensorSpec]) -> tuple[TensorSpec, ...]:
+def _ref_spec(node: Node, _inputs: list[Any]) -> tuple[TensorSpec, ...]:
     spec = declared_spec(node)
     return (spec,) if spec else ()
 
@@ -165,18 +167,30 @@ def _bind_momentum(node: Node, _context: OpContext) -> Kernel:
     return apply
 
 
-_GRADIENT_DESCENT = "v = v - alpha * delta, out of place, under the variable's lock."
-
-
 def _writer(
-    name: str, bind: Callable[[Node, OpContext], Kernel], says: str = ""
+    ref: str,
+    resource: str,
+    bind: Callable[[Node, OpContext], Kernel],
+    *,
+    infer: Infer = of_variable,
+    num_variables: int = 1,
+    says: str = "",
 ) -> tuple[OpDef, OpDef]:
     """An op on a ref variable and its twin on a resource: the same kernel, no output."""
-    ref, resource = name.format(""), name.format("Resource")
-    return (
-        OpDef(ref, bind, stateful=True, writes=True, says=says),
-        OpDef(resource, bind, num_outputs=0, stateful=True, writes=True, says=says),
+    op = OpDef(
+        ref,
+        bind,
+        infer=infer,
+        stateful=True,
+        writes=True,
+        num_variables=num_variables,
+        says=says,
     )
+    return op, replace(op, name=resource, num_outputs=0, infer=None)
+
+
+def _reader(name: str, kernel: Kernel) -> OpDef:
+    return direct(name, kernel, stateful=True, reads=True, num_variables=1)
 
 
 def _always(kernel: Kernel) -> Callable[[Node, OpContext], Kernel]:
@@ -186,21 +200,23 @@ def _always(kernel: Kernel) -> Callable[[Node, OpContext], Kernel]:
 OPS: tuple[OpDef, ...] = (
     OpDef("VarHandleOp", _bind_handle, infer=_handle_spec, stateful=True),
     OpDef("VariableV2", _bind_handle, infer=_ref_spec, stateful=True),
-    direct("ReadVariableOp", read, stateful=True, reads=True),
-    direct("ResourceGather", _gather, stateful=True, reads=True),
-    direct("VarIsInitializedOp", _is_initialized, stateful=True, reads=True),
-    direct("IsVariableInitialized", _is_initialized, stateful=True, reads=True),
-    OpDef("Assign", _bind_assign, stateful=True, writes=True),
-    OpDef("AssignVariableOp", _bind_assign, num_outputs=0, stateful=True, writes=True),
-    direct("AssignAdd", _assign_add, stateful=True, writes=True),
-    direct("AssignAddVariableOp", _assign_add, num_outputs=0, stateful=True, writes=True),
-    direct("AssignSub", _assign_sub, stateful=True, writes=True),
-    direct("AssignSubVariableOp", _assign_sub, num_outputs=0, stateful=True, writes=True),
+    _reader("ReadVariableOp", read),
+    _reader("ResourceGather", _gather),
+    _reader("VarIsInitializedOp", _is_initialized),
+    _reader("IsVariableInitialized", _is_initialized),
+    *_writer("Assign", "AssignVariableOp", _bind_assign, infer=of_value),
+    *_writer("AssignAdd", "AssignAddVariableOp", _always(_assign_add)),
+    *_writer("AssignSub", "AssignSubVariableOp", _always(_assign_sub)),
     *(
         op
         for name, write in SCATTERS.items()
-        for op in _writer("{}Scatter" + name, _always(_scatter(write)))
+        for op in _writer(f"Scatter{name}", f"ResourceScatter{name}", _always(_scatter(write)))
     ),
-    *_writer("{}ApplyGradientDescent", _bind_gradient_descent, _GRADIENT_DESCENT),
-    *_writer("{}ApplyMomentum", _bind_momentum),
+    *_writer(
+        "ApplyGradientDescent",
+        "ResourceApplyGradientDescent",
+        _bind_gradient_descent,
+        says="v = v - alpha * delta, out of place, under the variable's lock.",
+    ),
+    *_writer("ApplyMomentum", "ResourceApplyMomentum", _bind_momentum, num_variables=2),
 )

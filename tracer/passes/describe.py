@@ -13,7 +13,7 @@ from tracer.ops.registry import lookup
 from tracer.passes.keys import RECVS, SENDS, key_of
 from tracer.passes.optimize import optimize
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
-from tracer.passes.place import check_requests, place
+from tracer.passes.place import check_graph, place
 from tracer.passes.prune import prune
 
 Row = dict[str, Any]
@@ -24,7 +24,7 @@ def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
 
     Raises GraphError where the request or a device is wrong.
     """
-    check_requests(given.graph, given.devices)
+    check_graph(given.graph, given.devices, lookup)
     run, client = given.run, given.client_device
     pruned = prune(given.graph, run.feeds, run.fetches, run.targets, client)
     placed = optimize(place(pruned, given.devices, client, lookup), passes)

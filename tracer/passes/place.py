@@ -52,14 +52,32 @@ def place(
     )
 
 
-def check_requests(graph: Graph, devices: Sequence[DeviceName]) -> None:
-    """Raises PlacementError for the first node of a whole graph whose request no device meets.
+def check_graph(
+    graph: Graph, devices: Sequence[DeviceName], lookup: Callable[[str], OpDef]
+) -> None:
+    """Raises GraphError for the first fault of a whole graph, whatever is asked of it later.
 
-    TF places before it prunes, so that one such node fails every request to its graph.
+    TF checks edges as it builds a graph, and places before it prunes: one node whose request no
+    device meets fails every request to its graph (PlacementError).
     """
     choose = _Chooser(devices, devices[0])
     for node in graph.nodes:
         choose(choose.spec(node), node)
+        for source in node.inputs:
+            count = _known_outputs(graph[source.node], lookup)
+            if count is not None and source.port >= count:
+                raise GraphError(
+                    f"Node {node.name!r}: Connecting to invalid output {source.port} of source "
+                    f"node {source.node} which has {count} outputs."
+                )
+
+
+def _known_outputs(node: Node, lookup: Callable[[str], OpDef]) -> int | None:
+    """None if the op or its attribute is unknown: whoever runs the node will say so."""
+    try:
+        return lookup(node.op).outputs_of(node)
+    except (LookupError, ValueError, TypeError):
+        return None
 
 
 class _Chooser:

@@ -1,19 +1,20 @@
 """Tensors on the wire: an 8-byte header, the dims, the raw bytes, padded to 8.
 
-Header: dtype code (TF's `DataType` numbers), rank. Little-endian, row-major. Decoding copies
-nothing: the tensor looks into the received message and keeps it alive.
+Header: dtype code (TF's `DataType` numbers), rank; for strings, whose size the shape does not tell,
+also their number of bytes. Little-endian, row-major. Decoding copies nothing: the tensor looks into
+the received message and keeps it alive. A string tensor is its Literal, here as in kernels.
 """
 
 import struct
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
+from tracer.model.graph import Literal
 from tracer.rpc.frames import Buffer, Parts
-from tracer.runtime.interfaces import StepError
-
-TENSOR_LIMIT_BYTES = 1 << 31
+from tracer.runtime.interfaces import TENSOR_LIMIT_BYTES, StepError
 
 #: what reading foreign bytes as a message or tensor may raise
 UNREADABLE = (ValueError, IndexError, struct.error)
@@ -32,6 +33,7 @@ _CODES = {
     torch.complex128: 18,
     torch.float16: 19,
 }
+_STRING = 7
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _HEADS = tuple(struct.Struct(f"<BBHI{rank}q") for rank in range(65))
 _PADDING = tuple(bytes(n) for n in range(8))
@@ -42,13 +44,14 @@ with warnings.catch_warnings():
     torch.frombuffer(b"\0", dtype=torch.uint8)
 
 
-def encode_tensor(tensor: torch.Tensor) -> Parts:
+def encode_tensor(tensor: torch.Tensor | Literal) -> Parts:
     """Buffers and their length, a multiple of 8. The bytes are the tensor's own memory if they can.
 
     Raises StepError for a dtype that has no bytes and for more than 2 GiB.
     """
-    dtype = tensor.dtype
-    code, raw_bytes = _CODES.get(dtype, 0), tensor.nbytes
+    if isinstance(tensor, Literal):
+        return _encode_strings(tensor)
+    code, raw_bytes = _CODES.get(tensor.dtype, 0), tensor.nbytes
     if not code or raw_bytes > TENSOR_LIMIT_BYTES:
         raise _unsendable(tensor)
     shape = tensor.shape
@@ -59,6 +62,13 @@ def encode_tensor(tensor: torch.Tensor) -> Parts:
     padding = -raw_bytes & 7
     buffers = [head, raw, _PADDING[padding]] if padding else [head, raw]
     return buffers, len(head) + raw_bytes + padding
+
+
+def _encode_strings(literal: Literal) -> Parts:
+    shape, raw = literal.shape, literal.data
+    head = _HEADS[len(shape)].pack(_STRING, len(shape), 0, len(raw), *shape)
+    padding = _PADDING[-len(raw) & 7]
+    return [head, raw, padding], len(head) + len(raw) + len(padding)
 
 
 def _host_bytes(tensor: torch.Tensor) -> Buffer:
@@ -93,14 +103,17 @@ def encode_tensors(tensors: Iterable[torch.Tensor]) -> Parts:
     return buffers, total
 
 
-def decode_tensor(payload: memoryview, at: int = 0) -> tuple[torch.Tensor, int]:
+def decode_tensor(payload: memoryview, at: int = 0) -> tuple[Any, int]:
     """The tensor at an offset and where the next one begins; raises UNREADABLE."""
     code, rank = payload[at], payload[at + 1]
     dtype = _DTYPES.get(code)
-    if dtype is None or rank > 64:
+    if rank > 64 or (dtype is None and code != _STRING):
         raise ValueError(f"no tensor begins with dtype code {code} and rank {rank}")
-    shape = _HEADS[rank].unpack_from(payload, at)[4:]
+    _, _, _, string_bytes, *shape = _HEADS[rank].unpack_from(payload, at)
     at += 8 + 8 * rank
+    if dtype is None:
+        data = bytes(payload[at : at + string_bytes])
+        return Literal("string", tuple(shape), data), at + string_bytes + (-string_bytes & 7)
     count = 1
     for dim in shape:
         count *= dim
@@ -113,7 +126,7 @@ def decode_tensor(payload: memoryview, at: int = 0) -> tuple[torch.Tensor, int]:
     return tensor, at + num_bytes + (-num_bytes & 7)
 
 
-def decode_tensors(payload: memoryview, at: int, count: int) -> list[torch.Tensor]:
+def decode_tensors(payload: memoryview, at: int, count: int) -> list[Any]:
     tensors = []
     for _ in range(count):
         tensor, at = decode_tensor(payload, at)

@@ -22,7 +22,12 @@ from tracer.passes.place import place
 from tracer.passes.prune import is_direct, prune
 from tracer.record.recorder import Recorder
 from tracer.runtime.graph_manager import record_graph, tell_partition
-from tracer.runtime.interfaces import DeviceAttributes, StepError, WorkerInterface
+from tracer.runtime.interfaces import (
+    TENSOR_LIMIT_BYTES,
+    DeviceAttributes,
+    StepError,
+    WorkerInterface,
+)
 from tracer.runtime.prepared import KINDS, Kind, rendezvous_key
 
 
@@ -40,9 +45,12 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientPart:
-    """One worker's partition. `feed_keys` and `fetch_keys` are (name, rendezvous key)."""
+    """One worker's partition; `task` names it in errors.
 
-    task: TaskName
+    `feed_keys` are (name, rendezvous key), `fetch_keys` keys alone.
+    """
+
+    task: str
     worker: WorkerInterface
     handle: str
     feed_keys: tuple[tuple[str, str], ...]
@@ -67,6 +75,19 @@ def with_specs(graph: Graph) -> Graph:
     return Graph(node.with_(specs=node.specs or specs[node.name]) for node in graph.nodes)
 
 
+def _check_sizes(graph: Graph) -> None:
+    """Raises StepError for a tensor that no task may make, before one tries."""
+    for node in graph.nodes:
+        for spec in node.specs:
+            if spec.num_bytes > TENSOR_LIMIT_BYTES:
+                raise StepError(
+                    "RESOURCE_EXHAUSTED",
+                    f"OOM when allocating tensor with shape {list(spec.shape)} and type "
+                    f"{spec.dtype}: it has {spec.num_bytes:,} bytes, 2 GiB is the most",
+                    node=node.name,
+                )
+
+
 @dataclass(frozen=True, slots=True)
 class GraphMaker:
     """Makes client graphs of one session.
@@ -84,6 +105,7 @@ class GraphMaker:
     lookup: Callable[[str], OpDef]
     context: SpanContext
     passes: tuple[str, ...] = ()  #: optimizations that were switched on
+    label: str = ""  #: how a task without a cluster is called
 
     def make(self, signature: Signature) -> ClientGraph:
         """Raises StepError INVALID_ARGUMENT if the graph cannot serve the request."""
@@ -114,6 +136,7 @@ class GraphMaker:
     def _prune(self, signature: Signature) -> Graph:
         with self.recorder.span("graph.prune", self.context) as span:
             pruned = prune(self.graph, *signature, self.client_device)
+            _check_sizes(pruned)
             span.set("vizdist.graph.nodes_before", len(self.graph))
             span.set("vizdist.graph.nodes", len(pruned))
         return pruned
@@ -140,7 +163,8 @@ class GraphMaker:
                 feeds.append((node.attrs["tensor_name"], rendezvous_key(node)))
             elif kind in (Kind.SEND, Kind.RETVAL) and is_end:
                 names[rendezvous_key(node)] = node.attrs["tensor_name"]
-        return ClientPart(task, worker, handle, tuple(feeds), tuple(names), names)
+        name = self.label or str(task)
+        return ClientPart(name, worker, handle, tuple(feeds), tuple(names), names)
 
     def deregister(self, client_graph: ClientGraph) -> None:
         """A worker that is gone has nothing to forget."""

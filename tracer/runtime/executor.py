@@ -86,10 +86,10 @@ class _Run:
 
     def _arrived(self, position: int, span: OpenSpan, received: Received) -> None:
         node = self._nodes[position]
-        if self._context.sampled:
-            close_recv(self._recorder, span, received, is_remote=node.source is not None)
         partition = self._executor.partition
         try:
+            if self._context.sampled:
+                close_recv(self._recorder, span, received, is_remote=node.source is not None)
             self._values[node.outputs[0]] = value_of(partition, node, received)
         except Exception as error:  # noqa: BLE001 (as of a kernel)
             self._fail(error_at(partition, node, error))
@@ -108,12 +108,12 @@ class _Run:
         version = variable.version if variable is not None else 0
         try:
             result = self._call(node, inputs, span)
+            end = recorder.now()
+            self._store(node, result)
         except Exception as error:
             recorder.annotate(span, {}, error=str(error))
             writer.end(start, recorder.now(), ready, flags=Flag.ERROR)
             raise
-        end = recorder.now()
-        self._store(node, result)
         writer.end(
             start,
             end,
@@ -126,9 +126,10 @@ class _Run:
     def _call(self, node: PreparedNode, inputs: list[Any], span: int) -> Any:
         match node.kind:
             case Kind.SEND:
-                return self._step.rendezvous.local.send(node.key, inputs[0], False, span)
+                value = node.kernel(inputs[0])
+                return self._step.rendezvous.local.send(node.key, value, False, span)
             case Kind.RETVAL:
-                self._step.results[node.key] = inputs[0]
+                self._step.results[node.key] = node.kernel(inputs[0])
                 return None
             case Kind.ARG:
                 return node.kernel(self._step.args[node.key])
@@ -139,7 +140,8 @@ class _Run:
         if len(node.outputs) == 1:
             self._values[node.outputs[0]] = result
         elif node.outputs:
-            self._values[node.outputs[0] : node.outputs[-1] + 1] = result
+            for value, output in zip(node.outputs, result, strict=True):
+                self._values[value] = output
 
     def _ended(self, position: int) -> None:
         """Counts the node's consumers down and lets go of what was read for the last time."""

@@ -115,18 +115,19 @@ class _Run:
             self.spawn(number, when)
 
     def ask(self, recv: _Waiting) -> None:
-        self.step.pull(recv.node, self.step.context, partial(self.arrived, recv))
+        self.step.pull(recv.node, self.step.context, partial(self.arrived, recv, None))
 
-    def arrived(self, recv: _Waiting, received: Received) -> None:
-        self.take(recv, received)
-        self.count_down(recv.segments, 0)
-
-    def take(self, recv: _Waiting, received: Received) -> None:
-        partition = self.executor.partition
+    def arrived(self, recv: _Waiting, span: OpenSpan | None, received: Received) -> None:
+        """Whatever goes wrong, the segments are counted down: nobody else will do it."""
+        executor, node, when = self.executor, recv.node, 0
         try:
-            self.frame[recv.slot] = value_of(partition, recv.node, received)
+            if span is not None:
+                is_remote = node.source is not None
+                when = close_recv(executor.recorder, span, received, is_remote=is_remote)
+            self.frame[recv.slot] = value_of(executor.partition, node, received)
         except Exception as error:  # noqa: BLE001 (as of a kernel)
-            self.fail(error_at(partition, recv.node, error))
+            self.fail(error_at(executor.partition, node, error))
+        self.count_down(recv.segments, when)
 
     def count_down(self, numbers: Sequence[int], when: int) -> None:
         """One thing that these segments wait for is there; one thing fewer is left to do."""
@@ -188,13 +189,7 @@ class _TracedRun(_Run):
     def ask(self, recv: _Waiting) -> None:
         node = recv.node
         span = self.executor.recorder.open(node.site, self.context, node.key_number)
-        self.step.pull(node, span.context, partial(self.arrived_traced, recv, span))
-
-    def arrived_traced(self, recv: _Waiting, span: OpenSpan, received: Received) -> None:
-        recorder, node = self.executor.recorder, recv.node
-        end = close_recv(recorder, span, received, is_remote=node.source is not None)
-        self.take(recv, received)
-        self.count_down(recv.segments, end)
+        self.step.pull(node, span.context, partial(self.arrived, recv, span))
 
     def compute(self, code: SegmentCode, when: int) -> None:
         step = self.step

@@ -16,6 +16,8 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
 
+TENSOR_LIMIT_BYTES = 1 << 31  #: of one tensor, in a task and on the wire
+
 
 class StepError(Exception):
     """Why a call failed.

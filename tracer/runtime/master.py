@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tracer.model.cluster import ClusterSpec, DeviceName, TaskName
 from tracer.model.graph import Graph, GraphError
 from tracer.model.step import SpanContext
-from tracer.passes.place import check_requests
+from tracer.passes.place import check_graph
 from tracer.runtime.client_graph import GraphMaker, with_specs
 from tracer.runtime.device_finder import Progress, find_devices
 from tracer.runtime.interfaces import (
@@ -111,7 +111,8 @@ class Master:
     ) -> MasterSession:
         env = self._worker.env
         try:
-            check_requests(graph, [DeviceName.parse(device.name) for device in devices])
+            names = [DeviceName.parse(device.name) for device in devices]
+            check_graph(graph, names, env.lookup)
         except GraphError as error:
             raise StepError("INVALID_ARGUMENT", str(error), task=env.name) from error
         maker = GraphMaker(
@@ -124,6 +125,7 @@ class Master:
             env.lookup,
             context.under(0),
             self._passes,
+            env.label,
         )
         return MasterSession(maker, self._watchdog, self._step_timeout_s)
 
@@ -188,15 +190,21 @@ class Master:
     def close_session(self, session: str) -> None:
         found = self.session(session)
         with self._lock:
-            del self._sessions[session]
-        found.close()
-        self._release_workers(dict(found.workers))
+            is_ours = self._sessions.pop(session, None) is not None
+        if is_ours:
+            self._end(found)
+
+    def _end(self, session: MasterSession) -> None:
+        session.close()
+        self._release_workers(dict(session.workers))
 
     def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]:
         return self.session(session).devices
 
     def close(self) -> None:
         """Closes what clients left open."""
-        for session in list(self._sessions):
-            self.close_session(session)
+        with self._lock:
+            left, self._sessions = list(self._sessions.values()), {}
+        for session in left:
+            self._end(session)
         self._watchdog.close()

@@ -122,7 +122,7 @@ class MasterStep:
             if self._state.state is not Step.ABORTING:
                 return
             self._state.move("given up")
-            silent = ", ".join(str(self._graph.parts[number].task) for number in self._running)
+            silent = ", ".join(self._graph.parts[number].task for number in self._running)
         root = root_error(self._errors)
         text = f"{root.message}\n\t no answer from {silent}"
         self._errors.append(StepError(root.code, text, derived=True))

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from tracer.model.cluster import DeviceName, TaskName
-from tracer.model.graph import HANDLES, Graph, Input, Node, Partition
+from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, Input, Node, Partition
 from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
+from tracer.ops.variable import read
 from tracer.runtime.devices import Device
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.worker_env import WorkerEnv
@@ -45,7 +46,7 @@ class PreparedNode:
     `variable` is the value number of the variable that the node reads or writes, -1 if none. `key`
     is the rendezvous key of a transfer, or the name of an argument or result; `source` the task
     that a `_Recv` pulls from, None if it is this one. A `_Recv`'s or `_Arg`'s kernel takes what
-    came.
+    came. A `_Send` or `_Retval` that `is_read` gets a ref variable: its kernel reads the value.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PreparedNode:
     key: str = ""
     key_number: int = 0
     source: TaskName | None = None
+    is_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +158,35 @@ class _Preparation:
             key=key,
             key_number=self._env.recorder.key(key) if transfers else 0,
             source=self._source(node) if kind is Kind.RECV else None,
+            is_read=kind in (Kind.SEND, Kind.RETVAL) and kernel is read,
         )
 
     def _bound(self, node: Node) -> tuple[OpDef, int, Kernel]:
+        """Attributes come from a person or off the wire, so anything may be wrong with them."""
         try:
             op = self._env.lookup(node.op)
-            kernel = self._move if op.is_transfer else self._bind(node, op, self._context)
-            return op, op.outputs_of(node), kernel
-        except (UnknownOp, OpError, KeyError, ValueError, TypeError) as error:
-            cause = (
-                OpError("INVALID_ARGUMENT", str(error)) if isinstance(error, UnknownOp) else error
-            )
-            reason = OpError.of(cause)
-            raise StepError(
-                reason.code, reason.message, task=self._env.name, node=node.name
-            ) from error
+            return op, op.outputs_of(node), self._kernel(node, op)
+        except UnknownOp as error:
+            raise self._wrong(node, str(error)) from error
+        except KeyError as error:
+            raise self._wrong(node, f"{node.op} needs the attribute {error}") from error
+        except Exception as error:
+            reason = OpError.of(error)
+            raise self._wrong(node, reason.message, reason.code) from error
+
+    def _wrong(self, node: Node, message: str, code: str = "INVALID_ARGUMENT") -> StepError:
+        return StepError(code, message, task=self._env.name, node=node.name)
+
+    def _kernel(self, node: Node, op: OpDef) -> Kernel:
+        ports = {
+            port
+            for port, source in enumerate(node.inputs)
+            if port >= op.num_variables and self._graph[source.node].op == REF_VARIABLE
+        }
+        if KINDS.get(node.op) in (Kind.SEND, Kind.RETVAL):
+            return read if ports else _as_is
+        kernel = self._move if op.is_transfer else self._bind(node, op, self._context)
+        return _reading(kernel, ports) if ports else kernel
 
     def _value(self, source: Input) -> int:
         return self._first_value[source.node] + source.port
@@ -213,8 +229,21 @@ class _Preparation:
         )
 
 
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _reading(kernel: Kernel, ports: set[int]) -> Kernel:
+    """The kernel for values in place of the ref variables at `ports`, each as it is now."""
+
+    def call(*inputs: Any) -> Any:
+        return kernel(*(read(x) if port in ports else x for port, x in enumerate(inputs)))
+
+    return call
+
+
 def _mover(device: torch.device) -> Kernel:
     """What puts a value that came from elsewhere where the partition computes."""
     if device.type == "cpu":
-        return lambda tensor: tensor
+        return _as_is
     return lambda tensor: tensor.to(device)

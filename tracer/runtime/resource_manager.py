@@ -20,6 +20,11 @@ class TaskVariable:
         self.version = 0
         self._lock = threading.Lock()
 
+    @property
+    def nbytes(self) -> int:
+        """Of the value now."""
+        return 0 if self.value is None else self.value.nbytes
+
     def update(self, change: Callable[[torch.Tensor | None], torch.Tensor]) -> torch.Tensor:
         with self._lock:
             value = change(self.value)

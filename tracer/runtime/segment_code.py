@@ -141,6 +141,8 @@ class _Text:
         inputs = ", ".join(f"v{value}" for value in node.inputs)
         if node.kind is Kind.ARG:
             inputs = f"args[c{position}]"
+        if node.is_read:
+            inputs = f"k{position}({inputs})"
         if node.kind is Kind.SEND:
             span = ", False, span" if traced else ""
             return f"send(c{position}, {inputs}{span})"

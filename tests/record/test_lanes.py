@@ -1,7 +1,16 @@
+import itertools
+from collections.abc import Callable
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracer.record.lanes import Chains, Lane, Numbers, row_text
+
+
+def new_numbers() -> Callable[[int], int]:
+    numbers = itertools.count()
+    return lambda start: next(numbers)
+
 
 TIMES = st.tuples(st.integers(0, 50), st.integers(0, 20))
 
@@ -9,7 +18,7 @@ TIMES = st.tuples(st.integers(0, 50), st.integers(0, 20))
 @settings(deadline=None)
 @given(st.lists(TIMES, max_size=40))
 def test_spans_that_overlap_never_share_a_number(spans: list[tuple[int, int]]) -> None:
-    numbers = Numbers()
+    numbers = Numbers(new_numbers())
     given_out: list[tuple[int, int, int]] = []
     for start, duration in spans:
         number = numbers.take(start)
@@ -22,7 +31,7 @@ def test_spans_that_overlap_never_share_a_number(spans: list[tuple[int, int]]) -
 
 
 def test_the_lowest_free_number_is_taken() -> None:
-    numbers = Numbers()
+    numbers = Numbers(new_numbers())
     assert [numbers.take(0) for _ in range(3)] == [0, 1, 2]
     numbers.release(1, 5)
     numbers.release(0, 9)

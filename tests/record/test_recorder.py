@@ -1,6 +1,7 @@
 import os
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,6 +14,7 @@ from tracer.model.trace_folder import Flag
 from tracer.record.recorder import NO_RECORDER, Recorder
 
 STEP = trace_of_step("run", "worker:0", 3)
+MILLISECOND = 1_000_000  #: more than the clock drifts in a test
 QUIET = STEP._replace(sampled=False)
 
 
@@ -48,8 +50,18 @@ def test_a_span_is_as_long_as_the_clock_says() -> None:
     }
 
 
-def test_spans_nested_on_a_thread_lie_one_row_deeper_in_their_lane() -> None:
+def test_a_span_of_the_systems_clock_has_times_since_the_epoch() -> None:
+    before = time.time_ns()
     with recorded() as recording:
+        recorder = recording.recorder
+        with recorder.span("graph.prune", STEP):
+            pass
+        (span,) = recording.spans()
+    assert before - MILLISECOND <= span.start <= span.end <= time.time_ns() + MILLISECOND
+
+
+def test_spans_nested_on_a_thread_lie_one_row_deeper_in_their_lane() -> None:
+    with recorded(clock=FakeClock()) as recording:
         recorder, writer = recording.recorder, recording.recorder.writer()
         part = recorder.site("partition.run", lane="executor CPU:0")
         op = recorder.site("op.run", lane="executor CPU:0")
@@ -73,7 +85,7 @@ def test_spans_nested_on_a_thread_lie_one_row_deeper_in_their_lane() -> None:
 
 
 def test_two_threads_at_once_in_a_lane_get_rows_of_their_own() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder, writer = recording.recorder, recording.recorder.writer()
         part = recorder.site("partition.run", lane="executor CPU:0")
         writer.begin(part, STEP, 1)
@@ -110,7 +122,7 @@ def test_a_span_may_end_on_another_thread_and_out_of_order() -> None:
 
 
 def test_only_the_first_close_of_a_span_counts() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         waiting = recording.recorder.open(recording.recorder.site("rendezvous.recv"), STEP)
         waiting.close(end=waiting.start + 1, num_bytes=5)
         waiting.close(end=waiting.start + 2, num_bytes=6)
@@ -119,7 +131,7 @@ def test_only_the_first_close_of_a_span_counts() -> None:
 
 
 def test_records_of_the_past_that_overlap_do_not_share_a_row() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         writer = recording.recorder.writer()
         served = recording.recorder.site("rpc.server", name="RecvTensor")
         for start, end in ((10, 20), (12, 22), (20, 30), (5, 11)):
@@ -130,7 +142,7 @@ def test_records_of_the_past_that_overlap_do_not_share_a_row() -> None:
 
 def test_a_rare_span_takes_attributes_until_it_ends_and_its_error() -> None:
     at_start: dict[str, Any] = {"vizdist.graph.nodes_before": 9}
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         with suppress(KeyError), recording.recorder.span("graph.prune", STEP, **at_start) as outer:
             with recording.recorder.span("graph.place", outer.context) as inner:
                 inner.set("vizdist.graph.nodes", 4)
@@ -145,7 +157,7 @@ def test_a_rare_span_takes_attributes_until_it_ends_and_its_error() -> None:
 
 
 def test_an_aborted_recv_says_why() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recv = recording.recorder.open(recording.recorder.site("rendezvous.recv"), STEP)
         recv.fail("ABORTED: worker:1 is gone")
         recv.close()
@@ -155,7 +167,7 @@ def test_an_aborted_recv_says_why() -> None:
 
 
 def test_what_is_not_sampled_is_not_recorded() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.recorder
         waiting = recorder.open(recorder.site("rendezvous.recv"), QUIET)
         with recorder.span("graph.prune", waiting.context) as span:
@@ -182,7 +194,7 @@ def test_the_null_recorder_has_every_method_and_does_nothing() -> None:
 
 
 def test_a_full_ring_goes_on_in_a_further_file_and_is_used_again_when_drained() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.add("worker:1", ring_capacity=10)
         writer, op = recorder.writer(), recorder.site("op.run")
         left_open = recorder.open(op, STEP)
@@ -200,7 +212,7 @@ def test_a_full_ring_goes_on_in_a_further_file_and_is_used_again_when_drained() 
 
 
 def test_a_thread_that_ends_leaves_its_ring_to_the_next() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.recorder
         op = recorder.site("op.run")
         for _ in range(50):
@@ -210,7 +222,7 @@ def test_a_thread_that_ends_leaves_its_ring_to_the_next() -> None:
 
 
 def test_what_a_dead_thread_left_open_stays_open_and_bothers_nobody() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.recorder
         part = recorder.site("partition.run")
         in_thread(lambda: recorder.writer().begin(part, STEP, 1))
@@ -226,7 +238,7 @@ def test_what_a_dead_thread_left_open_stays_open_and_bothers_nobody() -> None:
 
 
 def test_span_ids_are_unique_over_threads_and_tasks() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorders = [recording.recorder, recording.add("ps:0")]
         for recorder in recorders:
             op = recorder.site("op.run")
@@ -244,7 +256,7 @@ def test_span_ids_are_unique_over_threads_and_tasks() -> None:
 
 
 def test_a_failed_call_costs_only_its_own_span() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         writer, op = recording.recorder.writer(), recording.recorder.site("op.run")
         with pytest.raises(struct.error):
             writer.record(op, STEP, "soon", 2)  # type: ignore[arg-type]
@@ -253,12 +265,15 @@ def test_a_failed_call_costs_only_its_own_span() -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest_ones() -> None:
-    with recorded() as recording, pytest.raises(ValueError, match=r"nearest: op\.run"):
+    with (
+        recorded(clock=FakeClock()) as recording,
+        pytest.raises(ValueError, match=r"nearest: op\.run"),
+    ):
         recording.recorder.site("op.rum")
 
 
 def test_a_step_boundary_does_not_wait_where_no_collector_runs() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.add("worker:1", ring_capacity=2)
         writer, op = recorder.writer(), recorder.site("op.run")
         for _ in range(200):
@@ -270,7 +285,7 @@ def test_a_step_boundary_does_not_wait_where_no_collector_runs() -> None:
 
 
 def test_a_forked_child_records_in_a_folder_of_its_own() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.recorder
         op = recorder.site("op.run", name="w")
         recorder.writer().record(op, STEP, 1, 2)
@@ -285,7 +300,7 @@ def test_a_forked_child_records_in_a_folder_of_its_own() -> None:
 
 
 def test_the_checks_find_what_is_wrong() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder, writer = recording.recorder, recording.recorder.writer()
         part = recorder.site("partition.run", attributes={"vizdist.loss": 1})
         writer.record(part, SpanContext(1, 1, span=5), 10, 20, extra=3, span=6)
@@ -306,7 +321,7 @@ def test_the_checks_find_what_is_wrong() -> None:
 
 
 def test_closing_twice_or_recording_after_does_no_harm() -> None:
-    with recorded() as recording:
+    with recorded(clock=FakeClock()) as recording:
         recorder = recording.recorder
         writer, op = recorder.writer(), recorder.site("op.run")
         for number in range(1000):  # more than a ring file holds

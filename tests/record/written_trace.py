@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tracer.model.trace_folder import COLUMN_LIST, COLUMNS, ROWS_METADATA, Manifest
+from tracer.record.clock import FakeClock
 from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
@@ -26,7 +27,7 @@ class WrittenTrace:
         self.sink = Sink(self.folder, self.scratch)
 
     def recorder(self, task: str = "worker:0") -> Recorder:
-        return Recorder(self.scratch, task, **self.options)
+        return Recorder(self.scratch, task, clock=FakeClock(), **self.options)
 
     def finish(self) -> None:
         self.sink.turn(0, at_end=True)

@@ -202,6 +202,7 @@ class HomeReader:
         self.attempt: int = told["attempt"]
         self.pid: int = told["pid"]
         self.resource: dict[str, Any] = told["resource"]
+        self._epoch_offset: int = told["epoch_offset_ns"]
         self._told_recorded: int | None = None
         self.is_over = False
         self.last_seen_ns = 0
@@ -236,6 +237,8 @@ class HomeReader:
         taken = [file.take() for file in self._hot.values()]
         ended = np.concatenate([*taken, np.empty(0, RECORD)])
         ended["key"] = np.where(ended["key"], ended["key"], ended["begun_key"])
+        for name in ("start", "end", "ready"):
+            ended[name] += np.where(ended[name], self._epoch_offset, 0)
         if len(ended):
             self.last_seen_ns = max(self.last_seen_ns, int(ended["end"].max()))
         if self.is_over:
@@ -272,6 +275,7 @@ class HomeReader:
         left = np.concatenate(
             [*(file.open_records() for file in self._hot.values()), np.empty(0, RECORD)]
         )
+        left["begun_start"] += self._epoch_offset
         if len(left):
             self.last_seen_ns = max(self.last_seen_ns, int(left["begun_start"].max()))
         left["start"], left["end"] = left["begun_start"], self.last_seen_ns

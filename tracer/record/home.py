@@ -90,8 +90,14 @@ class Home:
                 continue
             return cls(folder, attempt, lock_for_life(folder / LOCK_FILE))
 
-    def announce(self, task: str, resource: Mapping[str, Any]) -> None:
-        told = {"task": task, "attempt": self.attempt, "pid": os.getpid(), "resource": resource}
+    def announce(self, task: str, resource: Mapping[str, Any], epoch_offset_ns: int) -> None:
+        told = {
+            "task": task,
+            "attempt": self.attempt,
+            "pid": os.getpid(),
+            "resource": resource,
+            "epoch_offset_ns": epoch_offset_ns,
+        }
         write_atomic(self.folder / TASK_FILE, json.dumps(told))
 
     def close(self, recorded: int) -> None:

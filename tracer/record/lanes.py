@@ -6,9 +6,9 @@ end on any thread take the lowest *slot* that is free in the lane instead; all s
 A row is packed into 32 bits: chain << 16 | depth or slot.
 """
 
-import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 CHAIN_SHIFT = 16
 DEPTH_MASK = 0xFFFF
@@ -18,68 +18,82 @@ LOOKED_AT = 32  #: so that records of the past that all overlap do not cost ever
 class Numbers:
     """Hands out low numbers that are free from a given time on.
 
-    Every step is one operation under the interpreter lock, so no lock of our own is needed.
+    `take(start)` gives the lowest free one, a new one where none of the lowest LOOKED_AT is free;
+    `release(number, end)` gives it back. They are closures: they run for every span. Each step of
+    theirs is one operation under the interpreter lock, so no lock of our own is needed.
     """
 
-    def __init__(self) -> None:
-        self._free: list[int] = []
-        self._new = itertools.count()
-        self._busy_until: dict[int, int] = {}
+    __slots__ = ("release", "take")
 
-    def take(self, start: int) -> int:
-        """The lowest free number; a new one where none of the lowest LOOKED_AT is free."""
-        skipped: list[int] = []
-        number = -1
-        try:
-            while number < 0 and len(skipped) < LOOKED_AT:
-                lowest = heapq.heappop(self._free)
-                if self._busy_until[lowest] <= start:
+    def __init__(self, new: Callable[[int], int]) -> None:
+        """`new(start)` makes a number that was never given out."""
+        free: list[int] = []
+        busy_until: dict[int, int] = {}
+
+        def take(start: int) -> int:
+            try:
+                lowest = heappop(free)
+            except IndexError:
+                return new(start)
+            return lowest if busy_until[lowest] <= start else search(start, lowest)
+
+        def search(start: int, busy: int) -> int:
+            """For a span of the past: the lowest free numbers were busy then."""
+            skipped = [busy]
+            number = -1
+            while number < 0 and free and len(skipped) < LOOKED_AT:
+                try:
+                    lowest = heappop(free)
+                except IndexError:  # another thread took the last
+                    break
+                if busy_until[lowest] <= start:
                     number = lowest
                 else:
                     skipped.append(lowest)
-        except IndexError:  # none is left
-            pass
-        for other in skipped:
-            heapq.heappush(self._free, other)
-        return number if number >= 0 else next(self._new)
+            for other in skipped:
+                heappush(free, other)
+            return number if number >= 0 else new(start)
 
-    def release(self, number: int, end: int) -> None:
-        self._busy_until[number] = end
-        heapq.heappush(self._free, number)
+        def release(number: int, end: int) -> None:
+            busy_until[number] = end
+            heappush(free, number)
+
+        self.take: Callable[[int], int] = take
+        self.release: Callable[[int, int], None] = release
 
 
 class Lane:
+    """`take_chain` and `take_slot` give packed rows, a chain's being that of depth 0."""
+
+    __slots__ = ("_slot_chain", "release_chain", "release_slot", "take_chain", "take_slot", "text")
+
     def __init__(self, text: str) -> None:
         self.text = text
-        self._chains = Numbers()
-        self._slots = Numbers()
+        chain_numbers, slot_numbers = itertools.count(), itertools.count()
+        chains = Numbers(lambda _: next(chain_numbers) << CHAIN_SHIFT)
+        slots = Numbers(lambda start: self._chain_of_slots(start) | next(slot_numbers))
         self._slot_chain = -1
+        self.take_chain, self.release_chain = chains.take, chains.release
+        self.take_slot, self.release_slot = slots.take, slots.release
 
-    def take_chain(self, start: int) -> int:
-        """The packed row of depth 0 of a chain."""
-        return self._chains.take(start) << CHAIN_SHIFT
-
-    def release_chain(self, row: int, end: int) -> None:
-        self._chains.release(row >> CHAIN_SHIFT, end)
-
-    def take_slot(self, start: int) -> int:
-        """The packed row of a slot."""
+    def _chain_of_slots(self, start: int) -> int:
         if self._slot_chain < 0:
             self._slot_chain = self.take_chain(start)
-        return self._slot_chain | self._slots.take(start)
-
-    def release_slot(self, row: int, end: int) -> None:
-        self._slots.release(row & DEPTH_MASK, end)
+        return self._slot_chain
 
 
 class Chain:
-    """One thread's nested spans in one lane: the row of the next one, -1 while none is open."""
+    """One thread's nested spans in one lane: the row of the next one, -1 while it has none.
 
-    __slots__ = ("lane", "row")
+    One that `is_held` keeps its row between spans.
+    """
+
+    __slots__ = ("is_held", "lane", "row")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.row = -1
+        self.is_held = False
 
 
 class Chains(dict[int, Chain]):

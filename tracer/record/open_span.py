@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Self
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.lanes import Lane
-from tracer.record.ring import ENDED
-from tracer.record.writer import Writer
+from tracer.record.ring import ENDED, Place
 
 if TYPE_CHECKING:
     from tracer.record.recorder import Recorder
+    from tracer.record.writer import Writer
 
 
 def error_text(error: BaseException | str) -> str:
@@ -21,7 +21,7 @@ def error_text(error: BaseException | str) -> str:
 class OpenSpan:
     """A span that may end on any thread and in any order: a waiting recv, a call, an async kernel.
 
-    It fills a slot of its lane until it is closed.
+    It fills a slot of its lane until it is closed. `Writer.open` makes them.
     """
 
     __slots__ = (
@@ -36,16 +36,25 @@ class OpenSpan:
         "start",
     )
 
-    def __init__(self, recorder: "Recorder", site: int, ctx: SpanContext, key: int) -> None:
-        self.start = start = recorder.now()
+    def __init__(
+        self,
+        recorder: "Recorder",
+        ctx: SpanContext,
+        key: int,
+        lane: Lane,
+        row: int,
+        place: Place,
+        start: int,
+    ) -> None:
+        self.span = place[4]
+        self.start = start
         self._recorder = recorder
-        self._key = key
-        self._flags = 0
         self._context = ctx
-        self._lane: Lane = recorder.lane_of[site]
-        self._row = row = self._lane.take_slot(start)
-        self._place = [recorder.writer().reserve(site, row, ctx, start, key)]
-        self.span = self._place[0][-1]
+        self._key = key
+        self._lane = lane
+        self._row = row
+        self._place = [place]
+        self._flags = 0
 
     @property
     def context(self) -> SpanContext:

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.record.attributes import clean_all, clean_text
-from tracer.record.clock import Clock, SystemClock
+from tracer.record.clock import OFFSET_NS, Clock, SystemClock
 from tracer.record.home import COLLECTOR_LOCK, SITES_FILE, Home, is_locked
 from tracer.record.lanes import Lane
 from tracer.record.open_span import NoSpan, OpenSpan, RareSpan
@@ -65,7 +65,7 @@ class Recorder:
         ring_capacity: int = CAPACITY,
     ) -> None:
         self.task = task
-        self.now: Callable[[], int] = (clock or SystemClock()).now_ns
+        self.now, self._epoch_offset = _reading(clock)
         self.new_span: Callable[[], int] = _span_ids()
         self._scratch = scratch
         self._capacity = ring_capacity
@@ -80,6 +80,7 @@ class Recorder:
         self._home = Home.make(scratch, task)
         self._sites = Sites(self._home.folder / SITES_FILE)
         self.lane_of: list[Lane] = self._sites.lane_of  #: by site number
+        self._rare_sites: dict[tuple[str, str, str], int] = {}
         self.site_of_wait = self.site("record.wait")
         self._settle()
         _register_for_fork(self)
@@ -91,7 +92,9 @@ class Recorder:
         self._seats = threading.local()
         self._writers: list[Writer] = []
         self._idle: list[Writer] = []
-        self._home.announce(self.task, self._resource | {"process.pid": os.getpid()})
+        self._home.announce(
+            self.task, self._resource | {"process.pid": os.getpid()}, self._epoch_offset
+        )
 
     def site(
         self,
@@ -120,7 +123,9 @@ class Recorder:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            writer = Writer(self._home.folder, len(self._writers), self._capacity, self.lane_of)
+            writer = Writer(
+                self, self._home.folder, len(self._writers), self._capacity, self.lane_of
+            )
             self._writers.append(writer)
             return writer
 
@@ -128,13 +133,17 @@ class Recorder:
         """Opens a span that may end on any thread and in any order."""
         if not ctx.sampled:
             return NoSpan(ctx, self.now())
-        return OpenSpan(self, site, ctx, key)
+        return self.writer().open(site, ctx, key)
 
     def span(
         self, kind: str, ctx: SpanContext, name: str = "", lane: str = "", **attributes: object
     ) -> RareSpan:
         """A span of a rare kind around a `with` block; attributes may be set until it ends."""
-        return RareSpan(self, self.site(kind, name=name, lane=lane), ctx, attributes)
+        known = kind, name, lane
+        site = self._rare_sites.get(known)
+        if site is None:
+            site = self._rare_sites[known] = self.site(kind, name=name, lane=lane)
+        return RareSpan(self, site, ctx, attributes)
 
     def annotate(self, span: int, attributes: Mapping[str, object], error: str = "") -> None:
         """Adds attributes to a span that has not ended; `error` is its status message."""
@@ -175,6 +184,17 @@ class Recorder:
         self._home = Home.make(self._scratch, self.task)
         self._sites.open(self._home.folder / SITES_FILE)
         self._settle()
+
+
+def _reading(clock: Clock | None) -> tuple[Callable[[], int], int]:
+    """How to read the clock, and what makes its readings ns since the epoch.
+
+    Records hold bare readings of the system's counter, which cost half of a sum; whoever reads the
+    rings adds the offset.
+    """
+    if clock is None or isinstance(clock, SystemClock):
+        return time.perf_counter_ns, OFFSET_NS
+    return clock.now_ns, 0
 
 
 def _span_ids() -> Callable[[], int]:
@@ -239,6 +259,9 @@ class _NoWriter(Writer):
         self.begin = lambda site, ctx, start: ctx.span
         self.end = lambda *args, **kwargs: None
         self.record = lambda *args, **kwargs: 0
+
+    def hold(self, site: int, start: int) -> None:
+        pass
 
 
 NO_RECORDER: Final[Recorder] = _NoRecorder()

@@ -7,12 +7,16 @@ cells are read twice as fast as attributes of self.
 from collections.abc import Callable, Sequence
 from mmap import mmap
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracer.model.step import SpanContext
 from tracer.record.lanes import DEPTH_MASK, Chain, Chains, Lane
+from tracer.record.open_span import OpenSpan
 from tracer.record.rare import RareRing
-from tracer.record.ring import BEGUN, ENDED, WHOLE, Place, Ring
+from tracer.record.ring import BEGUN, ENDED, WHOLE, Ring
+
+if TYPE_CHECKING:
+    from tracer.record.recorder import Recorder
 
 Open = tuple[mmap, int, int, Chain]  #: buffer, offset of the second half, record number, chain
 
@@ -52,8 +56,8 @@ class Record(Protocol):
     ) -> int: ...
 
 
-class Reserve(Protocol):
-    def __call__(self, site: int, row: int, ctx: SpanContext, start: int, key: int) -> Place: ...
+class OpenAny(Protocol):
+    def __call__(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan: ...
 
 
 class Writer:
@@ -66,12 +70,19 @@ class Writer:
         "annotate",
         "begin",
         "end",
+        "open",
         "record",
-        "reserve",
         "ring",
     )
 
-    def __init__(self, folder: Path, number: int, capacity: int, lane_of: Sequence[Lane]) -> None:
+    def __init__(
+        self,
+        recorder: "Recorder",
+        folder: Path,
+        number: int,
+        capacity: int,
+        lane_of: Sequence[Lane],
+    ) -> None:
         self.ring = Ring(folder, number, capacity)
         self._take = self.ring.places().__next__
         self._stack: list[Open] = []
@@ -79,7 +90,7 @@ class Writer:
         self.begin: Begin = self._make_begin()
         self.end: End = self._make_end()
         self.record: Record = self._make_record()
-        self.reserve: Reserve = self._make_reserve()
+        self.open: OpenAny = self._make_open(recorder, lane_of)
         self.annotate: Callable[[bytes], None] = RareRing(folder, number).append
 
     def _make_begin(self) -> Begin:
@@ -117,7 +128,7 @@ class Writer:
             buffer, at, number, chain = pop()
             pack(buffer, at, start, end, ready, num_bytes, link, extra, key, flags, number)
             chain.row = row = chain.row - 1
-            if not row & DEPTH_MASK:
+            if not row & DEPTH_MASK and not chain.is_held:
                 chain.row = -1
                 chain.lane.release_chain(row, end)
 
@@ -156,17 +167,38 @@ class Writer:
 
         return record
 
-    def _make_reserve(self) -> Reserve:
-        take, pack = self._take, BEGUN.pack_into
+    def hold(self, site: int, start: int) -> Chain | None:
+        """Keeps this thread's row in the lane of `site` until `let_go`, through many spans.
 
-        def reserve(site: int, row: int, ctx: SpanContext, start: int, key: int) -> Place:
-            """A begun record that any thread may end."""
+        None if the thread has a row there already.
+        """
+        chain = self._chains[site]
+        if chain.row >= 0:
+            return None
+        chain.row = chain.lane.take_chain(start)
+        chain.is_held = True
+        return chain
+
+    def let_go(self, chain: Chain | None, end: int) -> None:
+        if chain is not None:
+            chain.is_held = False
+            chain.lane.release_chain(chain.row, end)
+            chain.row = -1
+
+    def _make_open(self, recorder: "Recorder", lane_of: Sequence[Lane]) -> OpenAny:
+        take, pack, now = self._take, BEGUN.pack_into, recorder.now
+
+        def open_any(site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
+            """Opens a span that any thread may end."""
+            start = now()
+            lane = lane_of[site]
+            row = lane.take_slot(start)
             place = buffer, at, _, number, span = take()
             hi, lo, parent, step, _ = ctx
             pack(buffer, at, site, row, step, key, hi, lo, span, parent, start, number)
-            return place
+            return OpenSpan(recorder, ctx, key, lane, row, place, start)
 
-        return reserve
+        return open_any
 
     def abandon(self) -> None:
         """The thread is gone; what it left open stays so, and the next thread starts afresh."""

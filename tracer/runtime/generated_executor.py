@@ -192,18 +192,22 @@ class _TracedRun(_Run):
         self.step.pull(node, span.context, partial(self.arrived, recv, span))
 
     def compute(self, code: SegmentCode, when: int) -> None:
-        step = self.step
-        writer = self.executor.recorder.writer()
-        code.traced(
-            self.frame,
-            self.send,
-            step.args,
-            step.results,
-            self.context,
-            writer.begin,
-            writer.end,
-            when,
-        )
+        step, recorder = self.step, self.executor.recorder
+        writer = recorder.writer()
+        row = writer.hold(code.site, recorder.now())
+        try:
+            code.traced(
+                self.frame,
+                self.send,
+                step.args,
+                step.results,
+                self.context,
+                writer.begin,
+                writer.end,
+                when,
+            )
+        finally:
+            writer.let_go(row, recorder.now())
 
     def now(self) -> int:
         return self.executor.recorder.now()

@@ -33,11 +33,16 @@ _TRACED = "def segment(frame, send, args, results, ctx, begin, end, ready):"
 
 @dataclass(frozen=True, slots=True)
 class SegmentCode:
-    """`node_at` says which node a line of either text belongs to by code and line."""
+    """Both texts of a segment.
+
+    `node_at` says which node a line of either belongs to, by code and line; `site` is that of one
+    of its nodes: they share a lane.
+    """
 
     plain: Callable[..., None]
     traced: Callable[..., None]
     node_at: Mapping[tuple[CodeType, int], int]
+    site: int
 
     def failed_node(self, error: BaseException) -> int:
         """The position of the node whose line raised, -1 if none did."""
@@ -79,7 +84,10 @@ def compile_segment(
     traced = writer.lines(_TRACED, traced=True)
     node_at: dict[tuple[CodeType, int], int] = {}
     return SegmentCode(
-        _function(plain, namespace, node_at), _function(traced, namespace, node_at), node_at
+        _function(plain, namespace, node_at),
+        _function(traced, namespace, node_at),
+        node_at,
+        nodes[segment.nodes[0]].site,
     )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 
 STEP_ID_BITS = 57
 _system = random.SystemRandom()
+_new_tuple = tuple.__new__
 
 
 class RendezvousKeyError(ValueError):
@@ -44,7 +45,8 @@ class SpanContext(NamedTuple):
         return f"{self.trace_hi:016x}{self.trace_lo:016x}"
 
     def under(self, span: int) -> "SpanContext":
-        return SpanContext(self.trace_hi, self.trace_lo, span, self.step, self.sampled)
+        hi, lo, _, step, sampled = self
+        return _new_tuple(SpanContext, (hi, lo, span, step, sampled))  # once or more a span
 
 
 def trace_of_step(run_id: str, owner: str, step: int, *, sampled: bool = True) -> SpanContext:

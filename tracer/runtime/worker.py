@@ -32,6 +32,7 @@ class Worker:
         self.env = env
         self.cache = cache
         self.rendezvous = RendezvousTable(env.name)
+        self.is_finished = False
         self._pid = pid
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
@@ -39,7 +40,8 @@ class Worker:
         self._check_key = lru_cache(_KEYS_KNOWN)(self._checked_key)
 
     def get_status(self) -> WorkerStatus:
-        return WorkerStatus(tuple(device.attributes for device in self.env.devices), self._pid)
+        devices = tuple(device.attributes for device in self.env.devices)
+        return WorkerStatus(devices, self._pid, self.is_finished)
 
     def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
         with self._lock:
@@ -103,7 +105,9 @@ class Worker:
         rendezvous.recv_local(key, done)
 
     def _answer_with_wait(self, done: RecvDone, start: int, received: Received) -> None:
-        done(received._replace(wait_ns=self.env.recorder.now() - start))
+        tensor, is_dead, send_span, error, _, deferred = received
+        wait_ns = self.env.recorder.now() - start
+        done(Received(tensor, is_dead, send_span, error, wait_ns, deferred))
 
     def _checked_key(self, key: str) -> None:
         """Raises StepError if the key's source is no device of this life of the task."""

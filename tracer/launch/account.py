@@ -5,8 +5,10 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,27 +19,57 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.refusal import Refusal
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import LOGS, Manifest, TaskRecord, log_path
-from tracer.record.collector import start_collector
+from tracer.record.collector import COLLECTOR, start_collector
 from tracer.record.manifest import update_manifest, write_manifest
 from tracer.record.recorder import RUN_ID, Recorder
 
 PACKAGES = ("vizdist", "torch", "grpcio")
 LAUNCHER = "launcher"
 
-INTERRUPTED = "interrupted by Ctrl-C"
+INTERRUPTED = "interrupted by Ctrl-C"  #: or a signal that asks for the same
 
 
-class FolderTaken(Refusal):
-    """`--out` names a folder that holds something."""
+class FolderError(Refusal):
+    """`--out` names what cannot become a trace folder."""
 
 
-def make_folder(path: Path) -> None:
-    """Makes the trace folder; raises FolderTaken if it exists and is not empty."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FolderTaken(
-            f"--out {path} exists and is not empty; choose another name or remove it first"
-        )
-    (path / LOGS).mkdir(parents=True, exist_ok=True)
+def claim_folder(plan: Plan, name: str) -> Path:
+    """Makes the trace folder, which nobody else has then; `name` is the process whose it is.
+
+    Raises FolderError if the one that was asked for cannot be made, or is not empty.
+    """
+    asked = [Path(plan.out)] if plan.out else default_folders(plan, name)
+    if not plan.out.isprintable():
+        raise FolderError(f"--out {plan.out!r} is no text that can be shown; name another folder")
+    for path in asked:
+        with suppress(FileExistsError):
+            _claim(path)
+            return path
+    raise FolderError(f"--out {plan.out} is not empty; choose another name or remove it first")
+
+
+def _claim(path: Path) -> None:
+    """Whoever makes the folder of logs has the trace folder; raises FileExistsError if taken."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise FileExistsError
+        (path / LOGS).mkdir()
+    except FileExistsError:
+        if path.is_dir():
+            raise
+        raise FolderError(f"--out {path} is a file; name a folder") from None
+    except OSError as error:
+        raise FolderError(f"--out {path} cannot be made: {error.strerror}") from None
+
+
+def default_folders(plan: Plan, name: str) -> Iterator[Path]:
+    """`./<workload>-<strategy>-<time>.trace`, then the same with numbers behind it."""
+    task = "" if name == LAUNCHER else name.replace(":", "-")
+    parts = (plan.title, plan.strategy, task, time.strftime("%Y%m%d-%H%M%S"))
+    stem = "-".join(part for part in parts if part)
+    yield Path(f"{stem}.trace")
+    yield from (Path(f"{stem}-{number}.trace") for number in count(2))
 
 
 def first_manifest(plan: Plan, cluster: ClusterSpec) -> Manifest:
@@ -81,13 +113,14 @@ class Account:
         self._manifest = first_manifest(plan, cluster)
         self.recorded = 0
         self.written = 0
+        self.warning = ""  #: why the trace is not whole
 
     def __enter__(self) -> Self:
-        make_folder(self._plan.folder)
-        write_manifest(self._plan.folder, self._manifest)
-        self._collector = start_collector(self._plan.folder, self._scratch, self._plan.run_id)
+        self.folder = claim_folder(self._plan, self._name)
+        write_manifest(self.folder, self._manifest)
+        self._collector = start_collector(self.folder, self._scratch, self._plan.run_id)
         self.started({self._name: os.getpid()})
-        self.recorder = Recorder(self._scratch, LAUNCHER, {RUN_ID: self._plan.run_id})
+        self.recorder = Recorder(self._scratch, self._name, {RUN_ID: self._plan.run_id})
         self._run = self.recorder.span(
             "run",
             trace_of_step(self._plan.run_id, "run", 0),
@@ -104,18 +137,23 @@ class Account:
     ) -> None:
         self._run.__exit__(kind, error, trace)
         self.recorder.close()
-        counts = self._collector.stop(self._plan.limits.shutdown_s)
-        self.recorded, self.written = counts.recorded, counts.written
+        counts = self._collector.stop(self._plan.limits.drain_s)
+        self.recorded, self.written, self.warning = counts.recorded, counts.written, counts.error
+        if error is not None:
+            error.add_note(f"what was recorded is in {self.folder}")
 
         def close(manifest: Manifest) -> None:
             manifest.ended_ns = time.time_ns()
             manifest.outcome, manifest.error = outcome_of(error)
             manifest.recorded, manifest.written = counts.recorded, counts.written
+            for record in manifest.tasks:
+                if record.task == COLLECTOR and record.outcome == "running":
+                    record.outcome, record.error = "killed", counts.error
 
-        update_manifest(self._plan.folder, close)
+        update_manifest(self.folder, close)
 
     def log_path(self, task: TaskName) -> Path:
-        return log_path(self._plan.folder, str(task))
+        return log_path(self.folder, str(task))
 
     def started(self, pids: Mapping[str, int]) -> None:
         """Every process of the run, by name; the collector adds itself."""
@@ -125,7 +163,7 @@ class Account:
             known = {record.task for record in manifest.tasks}
             manifest.tasks += [record for record in records if record.task not in known]
 
-        update_manifest(self._plan.folder, add)
+        update_manifest(self.folder, add)
 
     def serving(self, task: TaskName, address: str, devices: Sequence[str]) -> None:
         def note(record: TaskRecord) -> None:
@@ -133,11 +171,12 @@ class Account:
 
         self._change(str(task), note)
 
-    def ended(self, task: TaskName, code: int, *, expected: bool) -> None:
-        """How a task's process ended; a SIGKILL of our own after its time was up is `lost`."""
+    def ended(self, task: TaskName, code: int, *, is_lost: bool) -> None:
+        """How a task's process ended; `is_lost`: we killed it, as it did not stop in time."""
 
         def note(record: TaskRecord) -> None:
-            record.outcome = "done" if code == 0 else ("lost" if expected else "killed")
+            record.outcome = "lost" if is_lost else "killed" if code < 0 else "failed"
+            record.outcome = record.outcome if code else "done"
             record.error = "" if code == 0 else how_it_ended(code)
 
         self._change(str(task), note)
@@ -148,4 +187,4 @@ class Account:
                 if record.task == task:
                     note(record)
 
-        update_manifest(self._plan.folder, change)
+        update_manifest(self.folder, change)

@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -23,15 +23,19 @@ class Limits:
     connect_s: float = 60.0  #: until every task of the cluster answered
     step_s: float = 60.0  #: one step
     shutdown_s: float = 3.0  #: from "stop" to SIGKILL
+    drain_s: float = 30.0  #: of the collector without a sign of progress, once all tasks ended
     settle_s: float = 1.0  #: after a first error, for its cause to become known
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run. `workload` is a name of `tracer list`; empty when a graph file is run."""
+    """One run. `workload` is a name of `tracer list`; empty when a graph file is run.
+
+    `out` is the trace folder; empty: one of a name of its own.
+    """
 
     run_id: str
-    out: str
+    out: str = ""
     workload: str = ""
     graph_file: str = ""
     strategy: str = ""
@@ -43,18 +47,10 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     in_process: bool = False
     allow_proxy: bool = False
-    executor: str = "generated"
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.out)
 
     @property
     def title(self) -> str:
         return self.workload or Path(self.graph_file).stem
-
-    def with_(self, **changes: object) -> "Plan":
-        return replace(self, **changes)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -76,12 +72,3 @@ class Plan:
 def new_run_id() -> str:
     """Sortable by time, unique by chance: `20260131-142530-9f3a1c`."""
     return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
-
-
-def default_out(title: str, strategy: str) -> str:
-    """`./<workload>-<strategy>-<time>.trace`, with a number behind it if that exists."""
-    stem = "-".join(part for part in (title, strategy, time.strftime("%Y%m%d-%H%M%S")) if part)
-    path, number = Path(f"{stem}.trace"), 2
-    while path.exists():
-        path, number = Path(f"{stem}-{number}.trace"), number + 1
-    return str(path)

@@ -34,7 +34,6 @@ COLLECTOR: Final = "collector"
 TURN_S: Final = 0.5  #: between two turns
 MANY_SPANS: Final = 20_000  #: a turn that wrote so many is followed by the next at once
 ORPHAN_WAIT_S: Final = 10.0  #: how long tasks may outlive the launcher before they count as lost
-YIELD: Final = 19  #: niceness: what is traced comes first, the rings hold minutes
 
 log = logging.getLogger(__name__)
 
@@ -188,6 +187,14 @@ def _take_leave(trace: Path, error: str, *, is_orphan: bool) -> None:
     update_manifest(trace, change)
 
 
+def _yield_to_what_is_traced() -> None:
+    """Runs only when no core is wanted: a step must not wait for a slice; the rings hold minutes."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="collector")
     parser.add_argument("trace", type=Path)
@@ -195,7 +202,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("run_id")
     told: Mapping[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    os.nice(YIELD)
+    _yield_to_what_is_traced()
     orders = _Orders()
     signal.signal(signal.SIGTERM, orders.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -4,8 +4,11 @@ import argparse
 import difflib
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +18,7 @@ from tracer.launch.arguments import (
     add_run_flags,
     add_task_flags,
     cluster_of,
+    names_graph,
     plan_from,
     plan_of_task,
     secret_of,
@@ -22,8 +26,10 @@ from tracer.launch.arguments import (
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
 from tracer.launch.watch import RunFailed
-from tracer.model.cluster import TaskName, parse_cluster
+from tracer.model.cluster import ClusterError, TaskName, parse_cluster
+from tracer.model.cluster_config import loopback_warnings
 from tracer.model.graph_json import read_graph_file
+from tracer.model.json_text import plain_json, read_text
 from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
 from tracer.strategies.registry import STRATEGIES
@@ -58,7 +64,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         known = [flag for action in self._actions for flag in action.option_strings]
-        unknown = [word for word in message.split() if word.startswith("--")]
+        words = (word.partition("=")[0] for word in message.split())
+        unknown = [word for word in words if word.startswith("--")]
         for word in unknown:
             if near := difflib.get_close_matches(word, known, 1):
                 message += f"; did you mean {near[0]}?"
@@ -67,27 +74,39 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code: 0 done, 1 failed, 2 refused, 130 interrupted."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a path may hold what no encoding has
+        sys.stdout.reconfigure(errors="backslashreplace")
     parsed = _parse(arguments)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
-        return command(parsed)
-    except (Refusal, FileNotFoundError, IsADirectoryError, PermissionError) as refusal:
-        print(f"tracer: {refusal}", file=sys.stderr)
-        return EXIT_REFUSED
-    except RunFailed as failed:
-        _explain(failed)
+        code = command(parsed)
+        print(end="", flush=True)
+        return code
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
-    except KeyboardInterrupt:
-        print("tracer: interrupted; what was recorded is in the trace", file=sys.stderr)
+    except (Refusal, FileNotFoundError, IsADirectoryError, PermissionError) as refusal:
+        _say_why(refusal)
+        return EXIT_REFUSED
+    except (RunFailed, OSError) as failed:
+        _say_why(failed)
+        return EXIT_FAILED
+    except KeyboardInterrupt as interrupted:
+        _say_why(interrupted)
         return EXIT_INTERRUPTED
 
 
-def _explain(failed: RunFailed) -> None:
-    print(f"tracer: {failed}", file=sys.stderr)
-    if failed.log_tail:
-        print(f"the last lines of {failed.failure.task}:", file=sys.stderr)
-        for line in failed.log_tail:
-            print(f"  {line}", file=sys.stderr)
+def _say_why(error: BaseException) -> None:
+    """The cause, the failed task's last words, and where what was recorded lies."""
+    lines = [f"tracer: {error}"]
+    if isinstance(error, KeyboardInterrupt):
+        lines = ["tracer: interrupted"]
+    elif isinstance(error, OSError):
+        lines = [f"tracer: {error.filename or 'failed'}: {error.strerror or error}"]
+    elif isinstance(error, RunFailed) and error.log_tail:
+        lines.append(f"the last lines of {error.failure.task}:")
+        lines += [f"  {line}" for line in error.log_tail]
+    print("\n".join([*lines, *getattr(error, "__notes__", ())]), file=sys.stderr)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -142,24 +161,55 @@ def _job(plan: Plan) -> "Job":
     return ModuleJob(plan, find_workload(plan.workload))
 
 
+def _check_workload(parsed: argparse.Namespace) -> None:
+    """Before a strategy is missed: a name that is none is the first fault."""
+    from tracer.workloads.registry import find_workload
+
+    if parsed.workload and not parsed.strategy and not names_graph(parsed.workload):
+        find_workload(parsed.workload)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and a closed terminal end a run in order, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _run(parsed: argparse.Namespace) -> int:
     from tracer.launch.run import run_job
 
+    _check_workload(parsed)
     plan = plan_from(parsed)
     progress = ProgressLine()
     try:
-        printed = run_job(plan, _job(plan), progress)
+        with _ended_by_signals():
+            printed = run_job(plan, _job(plan), progress)
     except RunFailed as failed:
         if parsed.json:
-            print(json.dumps({"error": failed.failure.to_json()}))
+            _print_json({"error": failed.failure.to_json()})
         raise
     finally:
         progress.end()
     if parsed.json:
-        print(json.dumps(printed))
+        _print_json(printed)
     else:
         _say(printed)
     return EXIT_DONE
+
+
+def _print_json(value: Mapping[str, Any]) -> None:
+    print(json.dumps(plain_json(value), allow_nan=False))
 
 
 def _say(printed: Mapping[str, Any]) -> None:
@@ -175,20 +225,25 @@ def _say(printed: Mapping[str, Any]) -> None:
 def _task(parsed: argparse.Namespace) -> int:
     from tracer.launch.by_hand import run_by_hand
     from tracer.launch.jobs import ServeJob
+    from tracer.launch.run import task_summary
     from tracer.launch.task import run_child
 
     task = TaskName(parsed.job, parsed.index)
     if PLAN_VARIABLE in os.environ:
         run_child(task, _job)
         os._exit(EXIT_DONE)  # all is closed; taking torch apart would cost another second
+    _check_workload(parsed)
     cluster = cluster_of(parsed.cluster)
     plan = plan_of_task(parsed, task, cluster)
-    job = _job(plan) if plan.workload else ServeJob(cluster)
+    job = _job(plan) if plan.workload else ServeJob(plan, cluster)
     progress = ProgressLine()
     try:
-        run_by_hand(task, plan, job, cluster, secret_of(parsed.secret_file), progress)
+        with _ended_by_signals():
+            secret = secret_of(parsed.secret_file)
+            outcome = run_by_hand(task, plan, job, cluster, secret, progress)
     finally:
         progress.end()
+    _say(task_summary(plan, outcome))
     return EXIT_DONE
 
 
@@ -197,7 +252,7 @@ def _partition(parsed: argparse.Namespace) -> int:
 
     described = describe_graph_file(read_graph_file(Path(parsed.graph)))
     if parsed.json:
-        print(json.dumps(described))
+        _print_json(described)
         return EXIT_DONE
     for placement in described["placements"]:
         print(f"{placement['node']:40} {placement['device']}  ({placement['reason']})")
@@ -207,10 +262,13 @@ def _partition(parsed: argparse.Namespace) -> int:
 
 
 def _cluster(parsed: argparse.Namespace) -> int:
-    config = parse_cluster(Path(parsed.file).read_text(encoding="utf-8"))
+    text = read_text(Path(parsed.file), "the cluster description", ClusterError)
+    config = parse_cluster(text)
     for task in config.cluster.tasks():
         me = "  ← this task" if task == config.task else ""
         print(f"{task!s:16} {config.cluster.address(task)}{me}")
+    for warning in loopback_warnings(config.cluster):
+        print(f"tracer: warning: {warning}", file=sys.stderr)
     return EXIT_DONE
 
 
@@ -225,7 +283,7 @@ def _schema(parsed: argparse.Namespace) -> int:
             }
             for kind in SPAN_KINDS.values()
         }
-        print(json.dumps({"version": SCHEMA_VERSION, "kinds": kinds}))
+        _print_json({"version": SCHEMA_VERSION, "kinds": kinds})
         return EXIT_DONE
     print(f"schema {SCHEMA_VERSION}")
     for kind in SPAN_KINDS.values():
@@ -248,7 +306,7 @@ def _list(parsed: argparse.Namespace) -> int:
     }
     workloads = {w.name: {"says": w.says} for w in WORKLOADS.values()}
     if parsed.json:
-        print(json.dumps({"workloads": workloads, "strategies": strategies}))
+        _print_json({"workloads": workloads, "strategies": strategies})
         return EXIT_DONE
     for title, rows in (("workloads", workloads), ("strategies", strategies)):
         print(title)

@@ -4,7 +4,7 @@ Any server may be the master of a session, namely of those whose client dials it
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
@@ -15,7 +15,7 @@ from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.device_finder import Progress
 from tracer.runtime.devices import make_devices
-from tracer.runtime.interfaces import WorkerInterface
+from tracer.runtime.interfaces import WorkerInterface, WorkerStatus
 from tracer.runtime.master import Master
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
@@ -63,13 +63,19 @@ class LocalServer:
     def join(self, cluster: ClusterSpec) -> None:
         """Alone, whatever the cluster."""
 
-    def stop(self) -> None:
+    def finish(self) -> None:
+        """There is nobody to tell."""
+
+    def status_of(self, task: TaskName, address: str) -> Callable[[], WorkerStatus]:
+        raise AssertionError(f"{self.task} is alone; it cannot ask {task} at {address}")
+
+    def close(self) -> None:
         self.master.close()
         self._worker.close()
 
 
 class Server:
-    """Serves from the moment it is made until `stop`. Raises AddressError if it cannot bind."""
+    """Serves from the moment it is made until `close`. Raises AddressError if it cannot bind."""
 
     def __init__(self, task: TaskName, devices: Sequence[str], config: ServerConfig) -> None:
         self.task = task
@@ -110,7 +116,15 @@ class Server:
         """Learns where its peers are; sessions may be made from here on."""
         self.master.join(cluster)
 
-    def stop(self) -> None:
+    def finish(self) -> None:
+        """From here on this task's status says that its client is done."""
+        self._worker.is_finished = True
+
+    def status_of(self, task: TaskName, address: str) -> Callable[[], WorkerStatus]:
+        """How another task is asked for its status; that raises StepError."""
+        return self._stub(task, address).get_status
+
+    def close(self) -> None:
         self.master.close()
         self._server.stop()
         self._worker.close()

@@ -31,12 +31,9 @@ class Trainable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a client is to do; `replica` of `num_replicas` tells which share of the data is its."""
+    """What a client is to do; the chief also makes the variables and judges the result."""
 
     steps: int
-    seed: int = 0
-    replica: int = 0
-    num_replicas: int = 1
     is_chief: bool = True
     connect_s: float = 60.0
 
@@ -89,11 +86,14 @@ class Trainer:
         evaluation: Evaluation | None,
         on_step: Callable[[int], None] = lambda _: None,
     ) -> Fitted:
-        """Raises StepError; `on_step` hears the number of each step before it begins."""
+        """Raises StepError.
+
+        `on_step` hears the number of each step before it begins, and 0 while there is none yet.
+        """
         if self._fit.is_chief:
             self._aside.run(self._captured.init)
         else:
-            self._await_variables()
+            self._await_variables(on_step)
         fitted = Fitted()
         self._run_steps(batches, fitted, on_step)
         if evaluation is not None and self._fit.is_chief:
@@ -123,11 +123,12 @@ class Trainer:
             fitted.losses.append(loss.item())
         fitted.seconds = time.perf_counter() - began
 
-    def _await_variables(self) -> None:
+    def _await_variables(self, on_step: Callable[[int], None]) -> None:
         """Polls until the chief has made them, as TF's `wait_for_session` does."""
         reads = _first_reads(self._captured.graph)
         deadline = time.monotonic() + self._fit.connect_s
         while True:
+            on_step(0)
             try:
                 self._aside.run(reads)
             except StepError as error:

@@ -2,12 +2,13 @@
 
 import json
 import re
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from tests.launch.commands import manifest, running, tracer, until
+from tests.launch.commands import manifest, pid_of, running, tracer, until, wait_for_steps
 from tracer.model.trace_folder import Flag
 from vizdist.store.trace import open_trace
 
@@ -49,6 +50,47 @@ def test_a_task_that_never_comes_up_is_named_with_address_and_last_error(tmp_pat
     assert len(in_vain) == 1
     assert trace.span(int(in_vain.span[0])).attributes["vizdist.peer"] == "worker:1"
     assert manifest(tmp_path / "w")["outcome"] == "failed"
+
+
+def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) -> None:
+    """worker:0 is long done when worker:1 comes, whose session spans both."""
+    cluster = ("--cluster", str(cluster_file(tmp_path, *free_ports(3))))
+    more = ("digits-mlp", "--strategy", "parameter_server_v1", "--steps", "3")
+    ps = ("task", "--job", "ps", "--index", "0", *cluster, "--out", str(tmp_path / "ps"))
+    first = ("task", "--job", "worker", "--index", "0", *cluster, *more)
+    late = ("task", "--job", "worker", "--index", "1", *cluster, *more)
+    with running(*ps) as server, running(*first, "--out", str(tmp_path / "w0")) as worker:
+        pid_of(tmp_path / "w0", "worker:0")  # it serves, and waits for worker:1
+        done = tracer(*late, "--out", str(tmp_path / "w1"))
+        assert done.returncode == 0, done.stderr
+        assert "steps        3" in done.stdout
+        printed, errors = worker.communicate(timeout=20)
+        assert worker.returncode == 0, errors
+        assert "steps        3" in printed
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=20)
+        assert server.returncode == 0
+    for name, task in (("ps", "ps:0"), ("w0", "worker:0"), ("w1", "worker:1")):
+        told = manifest(tmp_path / name)
+        assert told["outcome"] == "done"
+        assert told["recorded"] == told["written"] > 0
+        assert {t["task"] for t in told["tasks"]} == {task, "collector"}
+
+
+def test_a_client_that_is_told_to_stop_leaves_a_whole_trace(tmp_path: Path) -> None:
+    cluster = tmp_path / "one.json"
+    cluster.write_text(json.dumps({"worker": ["127.0.0.1:0"]}))
+    trace = tmp_path / "t"
+    client = ("task", "digits-mlp", "--strategy", "one_device", "--job", "worker", "--index", "0")
+    more = ("--steps", "1000000", "--cluster", str(cluster), "--out", str(trace))
+    with running(*client, *more) as worker:
+        wait_for_steps(trace, "worker:0")
+        worker.send_signal(signal.SIGTERM)
+        _, errors = worker.communicate(timeout=20)
+    assert worker.returncode == 130
+    assert f"what was recorded is in {trace}" in errors
+    told = manifest(trace)
+    assert (told["outcome"], told["recorded"]) == ("interrupted", told["written"])
 
 
 def test_a_taken_port_is_refused_with_its_number(tmp_path: Path) -> None:

@@ -42,7 +42,16 @@ def test_an_unknown_strategy_gets_the_nearest_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "value"), [("--steps", "0"), ("--seed", "-1"), ("--devices", "tpu:1")]
+    ("flag", "value"),
+    [
+        ("--steps", "0"),
+        ("--seed", "-1"),
+        ("--devices", "tpu:1"),
+        ("--devices", "cpu:²"),
+        ("--devices", "cpu:100000"),
+        ("--step-timeout", "0"),
+        ("--connect-timeout", "nan"),
+    ],
 )
 def test_a_value_out_of_range_is_refused(flag: str, value: str) -> None:
     with pytest.raises(BadRequest, match=flag):
@@ -57,7 +66,13 @@ def test_a_trace_policy_picks_steps(policy: str, sampled: list[int]) -> None:
     assert [s for s in range(1, 5) if TracePolicy(policy).samples(s)] == sampled
 
 
-@pytest.mark.parametrize("text", ["", "every:0", "3", "every", "2-"])
+@pytest.mark.parametrize("text", ["", "every:0", "3", "every", "2-", "every:٣"])
 def test_a_trace_policy_that_cannot_be_read_says_what_can(text: str) -> None:
     with pytest.raises(TracePolicyError, match="every:N"):
         TracePolicy(text)
+
+
+def test_a_range_of_steps_begins_before_it_ends() -> None:
+    with pytest.raises(TracePolicyError, match="the first step comes after the last"):
+        TracePolicy("8-5")
+    assert TracePolicy("5-5").samples(5)

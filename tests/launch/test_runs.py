@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -138,3 +139,60 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "not empty" in done.stderr
     assert (tmp_path / "note.txt").read_text() == "mine"
+
+
+def test_a_graph_whose_task_is_killed_says_so(tmp_path: Path) -> None:
+    """The launcher is the client here: it hears of a lost stream before it hears of the death."""
+    trace, graph = tmp_path / "t", GOLDEN / "i_recv_dedup__grpc.json"
+    with running("run", str(graph), "--steps", "1000000", "--out", str(trace), "--json") as run:
+        wait_for_steps(trace, "ps:0")
+        os.kill(pid_of(trace, "ps:0"), signal.SIGKILL)
+        printed, errors = run.communicate(timeout=30)
+    assert run.returncode == 1
+    error = json.loads(printed)["error"]
+    assert (error["task"], error["message"]) == ("ps:0", "was killed by SIGKILL")
+    assert "tracer: ps:0 in step " in errors
+
+
+def test_a_run_in_one_process_ends_with_ctrl_c(tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    flags = (*PARAMETER_SERVER, "--in-process", "--steps", "1000000", "--out", str(trace))
+    with running("run", "digits-mlp", *flags) as run:
+        wait_for_steps(trace, "worker:1")
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert f"what was recorded is in {trace}" in errors
+    assert manifest(trace)["recorded"] == manifest(trace)["written"]
+
+
+def test_a_client_that_fails_ends_a_run_in_one_process(tmp_path: Path) -> None:
+    flags = ("--strategy", "parameter_server_v1", "--workers", "23", "--in-process", "--json")
+    done = tracer("run", "digits-mlp", *flags, "--steps", "1000000", "--out", str(tmp_path / "t"))
+    assert done.returncode == 1
+    assert "at most 22 of them get a batch" in json.loads(done.stdout)["error"]["message"]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_collector_that_is_killed_costs_the_trace_and_not_the_run(tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    flags = ("--strategy", "one_device", "--steps", "2000", "--json", "--out", str(trace))
+    with running("run", "digits-mlp", *flags) as run:
+        wait_for_steps(trace, "worker:0")
+        collector = next(t for t in manifest(trace)["tasks"] if t["task"] == "collector")
+        os.kill(collector["pid"], signal.SIGKILL)
+        printed, errors = run.communicate(timeout=60)
+    assert run.returncode == 0
+    assert json.loads(printed)["steps"] == 2000
+    assert "the trace is not whole: the collector ended with -9" in errors
+    outcomes = {task["task"]: task["outcome"] for task in manifest(trace)["tasks"]}
+    assert outcomes["collector"] == "killed"
+
+
+def test_floats_that_json_lacks_are_printed_as_texts(tmp_path: Path) -> None:
+    nodes = [{"name": "c", "op": "Const", "attrs": {"const_value": [1.5, "NaN", "-Infinity"]}}]
+    run: dict[str, Any] = {"init": None, "feeds": {}, "fetches": ["c:0"]}
+    graph = {"client_graph": nodes, "devices": {"A": "/device:CPU:0"}, "run": run}
+    (tmp_path / "g.json").write_text(json.dumps(graph))
+    printed = run_json(tmp_path / "t", str(tmp_path / "g.json"), "--in-process")
+    assert printed["result"] == {"c:0": [1.5, "NaN", "-Infinity"]}

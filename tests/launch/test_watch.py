@@ -4,9 +4,10 @@ from itertools import permutations
 
 import pytest
 
-from tracer.launch.child import Event
-from tracer.launch.watch import Phase, Watch
+from tracer.launch.child import Event, how_it_ended
+from tracer.launch.watch import Phase, Watch, failure_from
 from tracer.model.cluster import TaskName
+from tracer.runtime.interfaces import StepError
 
 PS, W0, W1 = TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1)
 
@@ -58,6 +59,25 @@ def test_an_error_of_its_own_comes_before_the_loss_of_a_peer() -> None:
     watch.take(Event(W1, "failed", {"code": "INVALID_ARGUMENT", "message": "bad shape"}))
     assert watch.root_cause is not None
     assert watch.root_cause.task == W1
+
+
+def test_an_error_is_blamed_on_the_task_that_it_names() -> None:
+    watch = running()
+    facts = {"code": "INVALID_ARGUMENT", "message": "bad shape", "task": "ps:0", "step": 3}
+    watch.take(Event(W0, "failed", facts))
+    assert str(watch.root_cause) == "ps:0 in step 3: bad shape"
+
+
+@pytest.mark.parametrize("named", ["", "localhost", "ps", "ps:x"])
+def test_an_error_that_names_no_task_is_its_clients(named: str) -> None:
+    failure = failure_from(W0, StepError("INTERNAL", "odd", task=named), 2)
+    assert (failure.task, failure.step) == (W0, 2)
+
+
+def test_how_a_process_ended_is_said_in_words() -> None:
+    assert how_it_ended(-9) == "was killed by SIGKILL"
+    assert how_it_ended(-40) == "was killed by signal 40"
+    assert how_it_ended(1) == "ended with exit code 1"
 
 
 def test_an_expected_exit_is_no_failure() -> None:

@@ -116,7 +116,7 @@ def test_outputs_that_are_too_few_fail_their_node(start_cluster: Start, executor
         ("Unpack", {"num": 3}, "must equal 3, got shape"),
         ("Unpack", {}, "Unpack needs the attribute 'num'"),
         ("Placeholder", {}, "Placeholder needs the attribute 'dtype'"),
-        ("Cast", {"DstT": "float31"}, "did you mean .float32"),
+        ("Cast", {"DstT": "float31"}, "did you mean float32"),
     ],
 )
 def test_a_wrong_attribute_is_an_error_of_its_node(

@@ -88,6 +88,6 @@ def test_more_workers_than_batches_are_refused_in_words() -> None:
 
 
 def test_an_unknown_workload_names_the_nearest() -> None:
-    with pytest.raises(UnknownWorkload, match="did you mean 'digits-mlp'"):
+    with pytest.raises(UnknownWorkload, match="did you mean digits-mlp"):
         find_workload("digit-mlp")
     assert find_workload("digits-mlp") is WORKLOADS["digits-mlp"]

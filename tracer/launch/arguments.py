@@ -1,13 +1,21 @@
 """The flags of `tracer run`, as a table, and the plan that they make."""
 
 import argparse
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tracer.launch.plan import Limits, Plan, default_out, new_run_id
-from tracer.model.cluster import ClusterSpec, TaskName, parse_cluster
+from tracer.launch.plan import Limits, Plan, new_run_id
+from tracer.model.cluster import (
+    DEVICES_LIMIT,
+    ClusterError,
+    ClusterSpec,
+    TaskName,
+    parse_cluster,
+)
+from tracer.model.json_text import read_text
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
@@ -91,7 +99,9 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
 
 def cluster_of(file: str | None) -> ClusterSpec:
     """The cluster of `--cluster` or TF_CONFIG. Raises BadRequest, ClusterError or OSError."""
-    text = Path(file).read_text(encoding="utf-8") if file else os.environ.get("TF_CONFIG", "")
+    text = os.environ.get("TF_CONFIG", "")
+    if file:
+        text = read_text(Path(file), "the cluster description", ClusterError)
     if not text:
         raise BadRequest("say --cluster FILE or set TF_CONFIG: a task needs to know its cluster")
     return parse_cluster(text).cluster
@@ -99,7 +109,7 @@ def cluster_of(file: str | None) -> ClusterSpec:
 
 def secret_of(file: str | None) -> str:
     """The cluster's secret; empty without a file, which allows loopback addresses only."""
-    return Path(file).read_text(encoding="utf-8").strip() if file else ""
+    return read_text(Path(file), "--secret-file", BadRequest).strip() if file else ""
 
 
 def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpec) -> Plan:
@@ -113,8 +123,13 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
     parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
     if parsed.workload:
         return plan_from(parsed)
-    out = parsed.out or default_out(f"{task.job}-{task.index}", "")
-    return Plan(run_id=new_run_id(), out=out, allow_proxy=parsed.allow_proxy)
+    return Plan(
+        run_id=new_run_id(),
+        out=parsed.out or "",
+        topology=Topology(devices=devices_from(parsed.devices)),
+        limits=_limits(parsed),
+        allow_proxy=parsed.allow_proxy,
+    )
 
 
 class BadRequest(Refusal):
@@ -123,30 +138,42 @@ class BadRequest(Refusal):
 
 def plan_from(parsed: argparse.Namespace) -> Plan:
     """The plan that the flags ask for. Raises BadRequest, StrategyError or LookupError."""
-    is_graph = parsed.workload.endswith(".json")
-    if is_graph and parsed.strategy:
-        raise BadRequest("--strategy is for modules; a graph file names its devices itself")
+    is_graph = names_graph(parsed.workload)
+    for flag in ("strategy", "workers", "ps", "devices", "option") if is_graph else ():
+        if getattr(parsed, flag) not in (None, "auto", []):
+            raise BadRequest(f"--{flag} is for modules; a graph file names its devices itself")
     if not is_graph and not parsed.strategy:
         raise StrategyError(
             f"{parsed.workload} is a module: say --strategy, one of {', '.join(STRATEGIES)}"
         )
     strategy = "" if is_graph else find_strategy(parsed.strategy).name
-    title = Path(parsed.workload).stem if is_graph else parsed.workload
     return Plan(
         run_id=new_run_id(),
-        out=parsed.out or default_out(title, strategy),
+        out=parsed.out or "",
         workload="" if is_graph else parsed.workload,
         graph_file=parsed.workload if is_graph else "",
         strategy=strategy,
-        options=parse_options(strategy, parsed.option),
+        options=parse_options(strategy, parsed.option) if strategy else {},
         topology=Topology(parsed.workers, parsed.ps, devices_from(parsed.devices)),
         steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
         seed=_at_least("--seed", parsed.seed, 0, default=0),
         trace=TracePolicy(parsed.trace),
-        limits=Limits(connect_s=parsed.connect_timeout, step_s=parsed.step_timeout),
+        limits=_limits(parsed),
         in_process=parsed.in_process,
         allow_proxy=parsed.allow_proxy,
     )
+
+
+def names_graph(workload: str) -> bool:
+    return workload.endswith(".json")
+
+
+def _limits(parsed: argparse.Namespace) -> Limits:
+    for flag in ("connect_timeout", "step_timeout"):
+        seconds = getattr(parsed, flag)
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise BadRequest(f"--{flag.replace('_', '-')} {seconds:g}: must be more than 0 seconds")
+    return Limits(connect_s=parsed.connect_timeout, step_s=parsed.step_timeout)
 
 
 def devices_from(text: str) -> tuple[str, ...] | None:
@@ -154,9 +181,12 @@ def devices_from(text: str) -> tuple[str, ...] | None:
     if text == "auto":
         return None
     kind, colon, number = text.partition(":")
-    if kind == "cpu" and colon and number.isdigit() and int(number) > 0:
+    is_number = number.isascii() and number.isdigit()
+    if kind == "cpu" and colon and is_number and 0 < int(number) <= DEVICES_LIMIT:
         return tuple(f"cpu:{i}" for i in range(int(number)))
-    raise BadRequest(f"--devices {text}: write auto or cpu:N with N ≥ 1, for example cpu:2")
+    raise BadRequest(
+        f"--devices {text}: write auto or cpu:N with N from 1 to {DEVICES_LIMIT}, such as cpu:2"
+    )
 
 
 def _at_least(flag: str, value: int | None, least: int, *, default: int) -> int:

@@ -1,61 +1,83 @@
 """`tracer task` as a person starts it: one task of a cluster whose addresses are known beforehand.
 
 It starts a collector of its own and writes its own trace folder. With a workload it also runs this
-task's client loop; without, or when that is done, it serves until Ctrl-C or SIGTERM: peers may
-still need its variables.
+task's client loop, and goes when every client is done; without, it serves until it is told to go.
 """
 
-import signal
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
 from tracer.launch.account import Account
-from tracer.launch.jobs import Client, Job
-from tracer.launch.launcher import Outcome, Report, failure_from, scratch_folder
+from tracer.launch.farewell import told_to_go, wait_for_others
+from tracer.launch.jobs import Client, Job, drive
+from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_folder, throttled
 from tracer.launch.plan import Plan
-from tracer.launch.progress import StepCounter, last_step
-from tracer.launch.task import open_recorder, start_server
-from tracer.launch.watch import RunFailed
+from tracer.launch.task import start_server
+from tracer.launch.watch import RunFailed, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
+from tracer.server import LocalServer, Server
 
 
 def run_by_hand(
     task: TaskName, plan: Plan, job: Job, cluster: ClusterSpec, secret: str, report: Report
 ) -> Outcome:
     """Raises RunFailed, or AddressError if the task's port cannot be bound."""
-    results = {}
+    results: dict[TaskName, Mapping[str, Any]] = {}
     with scratch_folder() as scratch, Account(plan, cluster, scratch, name=str(task)) as account:
-        recorder = open_recorder(scratch, str(task), plan)
         server = start_server(
             task,
             job,
             plan,
-            recorder,
+            account.recorder,
             secret=secret,
             address=cluster.address(task),
             progress=_still_missing(report),
         )
-        try:
-            server.join(cluster.with_address(task, server.address))
+        with closing(server):
+            cluster = cluster.with_address(task, server.address)
+            server.join(cluster)
             account.serving(task, server.address, server.devices)
-            report(f"{task} serves at {server.address}", None)
-            if plan.workload and task in job.clients:
-                counter = StepCounter(scratch, task)
-                client = Client(task, server.master, cluster, recorder, counter)
-                try:
-                    results[task] = job.run_client(client)
-                except StepError as error:
-                    raise RunFailed(
-                        failure_from(task, error, last_step(scratch, task)), []
-                    ) from None
-            else:
-                wait_for_signal()
-        finally:
-            server.stop()
-            recorder.close()
-    return Outcome(results, account.recorded, account.written, plan.out)
+            report(f"{task} serves at {server.address or 'no port'}", None)
+            if task in job.clients:
+                on_step = throttled(report, plan.steps)
+                client = Client(task, server.master, cluster, account.recorder, on_step)
+                results[task] = _run_client(job, client)
+            _serve(task, job, cluster, server, report)
+        num_bytes = server.received_bytes
+    return outcome_of_run(account, results, num_bytes)
+
+
+def _run_client(job: Job, client: Client) -> Mapping[str, Any]:
+    steps = 0
+
+    def on_step(step: int) -> None:
+        nonlocal steps
+        steps = step
+        client.on_step(step)
+
+    try:
+        return drive(job, replace(client, on_step=on_step))
+    except StepError as error:
+        raise RunFailed(failure_from(client.task, error, steps), []) from None
+
+
+def _serve(
+    task: TaskName, job: Job, cluster: ClusterSpec, server: Server | LocalServer, report: Report
+) -> None:
+    others = sorted(job.clients - {task})
+    with told_to_go() as told:
+        if not job.clients:
+            told.wait()
+            return
+        server.finish()
+        if others:
+            report(f"{task} serves until {', '.join(map(str, others))} are done", None)
+        asks = {other: server.status_of(other, cluster.address(other)) for other in others}
+        wait_for_others(asks, told, met=task in job.clients)
 
 
 def _still_missing(report: Report) -> Callable[[Sequence[Missing]], None]:
@@ -63,13 +85,3 @@ def _still_missing(report: Report) -> Callable[[Sequence[Missing]], None]:
         report("waiting for " + "; ".join(map(str, missing)), None)
 
     return show
-
-
-def wait_for_signal() -> None:
-    """Returns on SIGTERM; Ctrl-C raises KeyboardInterrupt as ever."""
-    asked = threading.Event()
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    try:
-        asked.wait()
-    finally:
-        signal.signal(signal.SIGTERM, before)

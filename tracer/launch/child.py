@@ -15,6 +15,7 @@ from typing import Any
 from tracer.model.cluster import TaskName
 
 TAIL_LINES = 20  #: of a failed task's log, shown with the error
+READ_OUT_S = 1.0  #: for the last lines of a process that has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Child:
         self.log = log
         self._events = events
         self._stopping = False
+        self.was_given_up = False  #: killed by us, as its time to stop was up
         with log.open("wb") as log_file:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tracer", "task", *arguments],
@@ -69,13 +71,14 @@ class Child:
             return
 
     def end(self, timeout_s: float) -> None:
-        """Waits for the process, then kills it; returns when it is gone."""
+        """Waits for the process, then kills it; returns when it is gone and was heard out."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            self.was_given_up = True
             self.process.kill()
             self.process.wait()
-        self._reader.join(timeout_s)
+        self._reader.join(READ_OUT_S)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -88,17 +91,23 @@ class Child:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            try:
-                facts = json.loads(line)
-            except ValueError:
-                continue
-            self._events.put(Event(self.task, facts.pop("event"), facts))
+            if (event := self._event(line)) is not None:
+                self._events.put(event)
         code = self.process.wait()
         self._events.put(Event(self.task, "exit", {"code": code, "expected": self._stopping}))
+
+    def _event(self, line: bytes) -> Event | None:
+        """None for what a library printed before the task took its standard output over."""
+        try:
+            facts = json.loads(line)
+            return Event(self.task, facts.pop("event"), facts)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            return None
 
 
 def how_it_ended(code: int) -> str:
     """`was killed by SIGKILL` or `ended with exit code 1`."""
     if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
+        known = {int(number): number.name for number in signal.Signals}
+        return f"was killed by {known.get(-code, f'signal {-code}')}"
     return f"ended with exit code {code}"

@@ -13,6 +13,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from tracer.launch.jobs import Stopped
+
+LINGER_S = 10.0  #: how long a task may outlive its launcher, which nobody else would end
+
 
 class Control:
     """A task's side of the line."""
@@ -61,11 +65,10 @@ class Control:
         for line in sys.stdin:
             self._take(json.loads(line))
         self._take({"command": "stop"})
+        end = threading.Timer(LINGER_S, os._exit, (1,))
+        end.daemon = True
+        end.start()
 
     def _take(self, command: dict[str, Any]) -> None:
         self._is_stopping |= command["command"] == "stop"
         self._commands.put(command)
-
-
-class Stopped(Exception):
-    """The launcher told this task to stop."""

@@ -3,25 +3,24 @@
 A task belongs to the record, not to the process: each has a recorder of its own here too.
 """
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 from tracer.launch.account import Account
-from tracer.launch.jobs import Client, Job
-from tracer.launch.launcher import Outcome, Report, failure_from, scratch_folder
+from tracer.launch.jobs import Client, Job, Stopped, drive
+from tracer.launch.launcher import POLL_S, Outcome, Report, outcome_of_run, scratch_folder
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.task import open_recorder, start_server
-from tracer.launch.watch import Failure, RunFailed
+from tracer.launch.watch import Failure, RunFailed, failure_from
 from tracer.model.cluster import TaskName
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.near_cluster import NearCluster
-
-POLL_S = 0.1  #: how often the progress line changes
 
 
 def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
@@ -36,13 +35,14 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
             for task in job.cluster.tasks()
         }
         masters = _masters(plan, job, recorders, stack)
+        stop = threading.Event()
         clients = {
-            task: Client(task, masters[task], job.cluster, recorder, StepCounter(scratch, task))
+            task: Client(task, masters[task], job.cluster, recorder, _counter(scratch, task, stop))
             for task, recorder in recorders.items()
             if task in (job.clients or {job.master})
         }
-        results = _drive(job, clients, _progress(plan, clients, scratch, report))
-    return Outcome(results, account.recorded, account.written, plan.out)
+        results = _drive(job, clients, stop, scratch, _progress(plan, clients, scratch, report))
+    return outcome_of_run(account, results)
 
 
 def _masters(
@@ -51,7 +51,7 @@ def _masters(
     if job.is_local:
         ((task, recorder),) = recorders.items()
         server = start_server(task, job, plan, recorder, secret="")
-        stack.callback(server.stop)
+        stack.callback(server.close)
         return {task: server.master}
     near = NearCluster(
         job.cluster,
@@ -60,6 +60,17 @@ def _masters(
         step_timeout_s=plan.limits.step_s,
     )
     return stack.enter_context(near).masters
+
+
+def _counter(scratch: Path, task: TaskName, stop: threading.Event) -> Callable[[int], None]:
+    count = StepCounter(scratch, task)
+
+    def on_step(step: int) -> None:
+        if stop.is_set():
+            raise Stopped
+        count(step)
+
+    return on_step
 
 
 def _progress(
@@ -72,21 +83,36 @@ def _progress(
     return show
 
 
+def _is_over(running: Collection[Future[Any]]) -> bool:
+    """Whether all have ended or one has failed, a moment later."""
+    ended, others = wait(running, POLL_S, FIRST_EXCEPTION)
+    return not others or any(future.exception() for future in ended)
+
+
 def _drive(
-    job: Job, clients: Mapping[TaskName, Client], progress: Callable[[], None]
+    job: Job,
+    clients: Mapping[TaskName, Client],
+    stop: threading.Event,
+    scratch: Path,
+    progress: Callable[[], None],
 ) -> Mapping[TaskName, Mapping[str, Any]]:
-    """All clients at once, a thread each; raises the root cause when all have ended."""
+    """All clients at once, a thread each; if one fails, the others stop before their next step."""
     results: dict[TaskName, Mapping[str, Any]] = {}
     failures: list[Failure] = []
     with ThreadPoolExecutor(len(clients), thread_name_prefix="client") as pool:
-        running = {task: pool.submit(job.run_client, client) for task, client in clients.items()}
-        while wait(running.values(), POLL_S).not_done:
-            progress()
+        running = {task: pool.submit(drive, job, client) for task, client in clients.items()}
+        try:
+            while not _is_over(running.values()):
+                progress()
+        finally:
+            stop.set()
     for task, future in running.items():
         try:
             results[task] = future.result()
         except StepError as error:
-            failures.append(failure_from(task, error, 0))
+            failures.append(failure_from(task, error, last_step(scratch, task)))
+        except Stopped:
+            continue
     if failures:
         raise RunFailed(min(failures, key=lambda failure: failure.rank), [])
     return results

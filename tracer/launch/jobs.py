@@ -4,6 +4,7 @@ A job says which tasks there are and what a client does; how tasks become proces
 threads, started by hand) is none of its business.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,21 +17,30 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Literal
 from tracer.model.graph_json import GraphFile
 from tracer.model.literal import value_of
+from tracer.model.refusal import Refusal
 from tracer.ops.dtypes import literal_to_tensor
+from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
-from tracer.runtime.interfaces import MasterInterface
+from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session
 from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import local_devices
 from tracer.training import Fit, Trainable, Trainer, sessions_of, tracing_of
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread at a time
+_log = logging.getLogger(__name__)
+
+
+class Stopped(Exception):
+    """Whoever looks after a client told it to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
     """What a client has at hand: a master, the cluster with its addresses, a recorder.
 
-    `on_step` hears the number of each step before it begins.
+    `on_step` hears the number of each step before it begins, 0 while it waits for the first; it may
+    raise Stopped.
     """
 
     task: TaskName
@@ -49,8 +59,21 @@ class Job(Protocol):
     def devices(self, task: TaskName) -> tuple[str, ...]: ...
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
-        """Drives every step of one client; returns what it found. Raises StepError."""
+        """Drives every step of one client; returns what it found."""
         ...
+
+
+def drive(job: Job, client: Client) -> Mapping[str, Any]:
+    """Runs a client to its end. Whatever went wrong is a StepError, except Stopped."""
+    try:
+        return job.run_client(client)
+    except (StepError, Stopped):
+        raise
+    except Exception as error:
+        if not isinstance(error, Refusal):
+            _log.exception("the client of %s failed", client.task)
+        reason = OpError.of(error)
+        raise StepError(reason.code, reason.message, task=str(client.task)) from error
 
 
 class ModuleJob:
@@ -78,13 +101,7 @@ class ModuleJob:
             captured = workload.capture(plan.seed)
             span.set("vizdist.graph.nodes", len(captured.graph))
         graph = self._strategy.assign(captured.graph, client.task, client.cluster)
-        fit = Fit(
-            steps=plan.steps,
-            replica=role.replica,
-            num_replicas=role.num_replicas,
-            is_chief=role.is_chief,
-            connect_s=plan.limits.connect_s,
-        )
+        fit = Fit(plan.steps, is_chief=role.is_chief, connect_s=plan.limits.connect_s)
         trainer = Trainer(sessions_of(client.master), graph, captured, tracing, fit)
         try:
             batches = workload.batches(plan.seed, role.replica, role.num_replicas)
@@ -127,7 +144,8 @@ class GraphJob:
 class ServeJob:
     """A task started by hand without a workload: it serves, whoever the clients are."""
 
-    def __init__(self, cluster: ClusterSpec) -> None:
+    def __init__(self, plan: Plan, cluster: ClusterSpec) -> None:
+        self._plan = plan
         self.cluster = cluster
         self.clients: frozenset[TaskName] = frozenset()
         self.is_local = False
@@ -135,7 +153,7 @@ class ServeJob:
 
     def devices(self, task: TaskName) -> tuple[str, ...]:
         del task
-        return ("cpu:0",)
+        return local_devices(self._plan.topology)
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         raise AssertionError(f"{client.task} is no client: it has no workload")

@@ -4,6 +4,7 @@ The launcher is the client's side of a run; it owns no device. Every task is a d
 so that a death is seen at once (`exit` event) and nothing outlives the run.
 """
 
+import logging
 import queue
 import secrets
 import shutil
@@ -17,16 +18,18 @@ from typing import Any
 from tracer.launch.account import LAUNCHER, Account
 from tracer.launch.child import Child, Event
 from tracer.launch.environment import task_environment
-from tracer.launch.jobs import Client, Job
+from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
-from tracer.launch.progress import last_step
-from tracer.launch.watch import DERIVED, ERROR, Failure, Phase, RunFailed, Watch
+from tracer.launch.progress import StepCounter, last_step
+from tracer.launch.watch import Failure, Phase, RunFailed, Watch, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
 from tracer.record.home import make_scratch
 from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.interfaces import StepError
+
+_log = logging.getLogger(__name__)
 
 POLL_S = 0.1  #: how often the progress line changes
 GRACE_S = 5.0  #: the master knows more of a step that hangs, so it speaks first
@@ -47,11 +50,27 @@ class Outcome:
 Report = Callable[[str, float | None], None]
 
 
-def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
-    """An error as its client saw it, at the task that it names."""
-    task = TaskName.parse(error.task) if error.task else client
-    rank = DERIVED if error.derived else ERROR
-    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
+def outcome_of_run(
+    account: Account, results: Mapping[TaskName, Mapping[str, Any]], num_bytes: int = 0
+) -> Outcome:
+    """Once the account is closed. Says so if the trace is not whole."""
+    if account.warning:
+        _log.warning("the trace is not whole: %s", account.warning)
+    return Outcome(results, account.recorded, account.written, str(account.folder), num_bytes)
+
+
+def throttled(report: Report, num_steps: int) -> Callable[[int], None]:
+    """Reports the step that a client begins, now and then; nothing of a single one."""
+    next_time = 0.0
+
+    def on_step(step: int) -> None:
+        nonlocal next_time
+        now = time.monotonic()
+        if num_steps > 1 and now >= next_time:
+            next_time = now + POLL_S
+            report(f"step {step} of {num_steps}", (step - 1) / num_steps)
+
+    return on_step
 
 
 @contextmanager
@@ -91,18 +110,13 @@ class Launcher:
                 self._start(scratch, account)
                 cluster = self._introduce(scratch, account)
                 if not self._job.clients:
-                    self._drive(cluster, account.recorder)
+                    self._drive(cluster, account.recorder, scratch)
                 else:
                     self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
             finally:
                 self._stop(account)
-        return Outcome(
-            self._watch.results,
-            account.recorded,
-            account.written,
-            self._plan.out,
-            sum(self._watch.received_bytes.values()),
-        )
+        num_bytes = sum(self._watch.received_bytes.values())
+        return outcome_of_run(account, self._watch.results, num_bytes)
 
     def _start(self, scratch: Path, account: Account) -> None:
         environment = task_environment(self._plan, str(scratch), self._secret, len(self._tasks))
@@ -124,7 +138,7 @@ class Launcher:
             child.command("cluster", cluster=cluster.to_json())
         return cluster
 
-    def _drive(self, cluster: ClusterSpec, recorder: Recorder) -> None:
+    def _drive(self, cluster: ClusterSpec, recorder: Recorder, scratch: Path) -> None:
         """The launcher is the client: it dials the job's master."""
         task = self._job.master
         master = RemoteMaster(
@@ -136,10 +150,17 @@ class Launcher:
             allow_proxy=self._plan.allow_proxy,
             step_timeout_s=self._plan.limits.step_s + GRACE_S,
         )
+        count, show = StepCounter(scratch, task), throttled(self._report, self._plan.steps)
+
+        def counter(step: int) -> None:
+            count(step)
+            show(step)
+
         try:
-            found = self._job.run_client(Client(task, master, cluster, recorder))
+            found = drive(self._job, Client(task, master, cluster, recorder, counter))
         except StepError as error:
-            raise RunFailed(failure_from(task, error, 0), []) from None
+            self._watch.failures.append(failure_from(task, error, last_step(scratch, task)))
+            raise self._failed(scratch) from None
         finally:
             master.close()
         self._watch.results[task] = found
@@ -161,9 +182,14 @@ class Launcher:
 
     def _take(self, event: Event, scratch: Path) -> Phase:
         if event.name == "exit":
-            facts = {**event.facts, "step": last_step(scratch, event.task)}
+            facts = {**event.facts, "step": self._step_of(event.task, scratch)}
             event = Event(event.task, event.name, facts)
         return self._watch.take(event)
+
+    def _step_of(self, task: TaskName, scratch: Path) -> int:
+        """The step that a task was in: its own, or the furthest of those it served."""
+        steps = {each: last_step(scratch, each) for each in self._tasks}
+        return steps[task] or max(steps.values())
 
     def _failed(self, scratch: Path) -> RunFailed:
         """Lets the cause behind a first error arrive, then names it."""
@@ -175,7 +201,8 @@ class Launcher:
                 break
         root = self._watch.root_cause
         assert root is not None
-        return RunFailed(root, self._children[root.task].tail())
+        child = self._children.get(root.task)
+        return RunFailed(root, child.tail() if child else [])
 
     def _never_came(self) -> Failure:
         missing = list(self._watch.missing)
@@ -203,13 +230,11 @@ class Launcher:
 
     def _stop(self, account: Account) -> None:
         """Tells every task to stop, all before waiting for one; kills what stays."""
-        alone = {child for child in self._children.values() if child.process.poll() is not None}
         for child in self._children.values():
             child.command("stop")
         deadline = time.monotonic() + self._plan.limits.shutdown_s
         for child in self._children.values():
             child.end(max(0.0, deadline - time.monotonic()))
-            code = child.process.returncode
-            account.ended(child.task, code, expected=child not in alone)
+            account.ended(child.task, child.process.returncode, is_lost=child.was_given_up)
         while not self._events.empty():
             self._watch.take(self._events.get())

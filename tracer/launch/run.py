@@ -41,6 +41,11 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
+def task_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
+    """Of a task started by hand, which may have had no client."""
+    return module_summary(plan, outcome) if outcome.results else _trace(outcome)
+
+
 def _trace(outcome: Outcome) -> Mapping[str, Any]:
     return {
         "bytes": outcome.num_bytes,

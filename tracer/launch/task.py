@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tracer.launch.control import Control, Stopped
-from tracer.launch.jobs import Client, Job
+from tracer.launch.control import Control
+from tracer.launch.jobs import Client, Job, Stopped, drive
 from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.model.cluster import ClusterSpec, TaskName
@@ -66,7 +66,7 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
     except Stopped:
         pass
     finally:
-        server.stop()
+        server.close()
         recorder.close()
         control.tell("left", received_bytes=server.received_bytes)
 
@@ -84,7 +84,7 @@ def _step_counter(control: Control, scratch: Path, task: TaskName) -> Callable[[
 def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:
     """Runs the client loop and tells how it went; a failed one stays, for its peers' sake."""
     try:
-        control.tell("done", **job.run_client(client))
+        control.tell("done", **drive(job, client))
     except StepError as error:
         control.tell(
             "failed",

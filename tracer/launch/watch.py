@@ -11,6 +11,7 @@ from typing import Any
 
 from tracer.launch.child import Event, how_it_ended
 from tracer.model.cluster import TaskName
+from tracer.runtime.interfaces import StepError
 
 
 class Phase(StrEnum):
@@ -73,23 +74,33 @@ DIED, ERROR, PEER_LOST, DERIVED = range(4)
 def failure_of(event: Event) -> Failure | None:
     """The failure that an event tells of, if it tells of one."""
     facts = event.facts
+    step = facts.get("step", 0)
     if event.name == "exit" and not facts["expected"]:
-        return Failure(
-            event.task, how_it_ended(facts["code"]), step=facts.get("step", 0), rank=DIED
-        )
+        return Failure(event.task, how_it_ended(facts["code"]), step=step, rank=DIED)
     if event.name == "failed":
-        rank = DERIVED if facts.get("derived") else ERROR
-        if rank == ERROR and facts.get("code") == "UNAVAILABLE":
-            rank = PEER_LOST
-        return Failure(
-            event.task,
+        error = StepError(
+            facts["code"],
             facts["message"],
-            step=facts.get("step", 0),
-            code=facts.get("code", ""),
+            task=facts.get("task", ""),
             node=facts.get("node", ""),
-            rank=rank,
+            derived=facts.get("derived", False),
         )
+        return failure_from(event.task, error, step)
     return None
+
+
+def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
+    """An error as its client saw it, at the task that it names."""
+    rank = DERIVED if error.derived else PEER_LOST if error.code == "UNAVAILABLE" else ERROR
+    task = _task_of(error, client)
+    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
+
+
+def _task_of(error: StepError, client: TaskName) -> TaskName:
+    try:
+        return TaskName.parse(error.task)
+    except ValueError:  # it does not say, or its place is none of the cluster
+        return client
 
 
 @dataclass(slots=True)

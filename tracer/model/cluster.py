@@ -14,6 +14,7 @@ from tracer.model.json_text import parse_json
 from tracer.model.refusal import Refusal
 
 LOCALHOST = "localhost"  # the job of a task that has no cluster (TF's DirectSession)
+DEVICES_LIMIT = 1024  #: tasks of a job, or devices of a task, that one may ask for
 
 _JOB = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"(?:(?P<key>job|replica|task):(?P<value>[^/]+))\Z")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracer.model.cluster import LOCALHOST, ClusterSpec, DeviceName, DeviceSpec
+from tracer.model.cluster import DEVICES_LIMIT, LOCALHOST, ClusterSpec, DeviceName, DeviceSpec
 from tracer.model.dtypes import dtype_of
 from tracer.model.graph import Graph, GraphError, Input, Literal, Node, TensorSpec
 from tracer.model.json_text import parse_json, read_text
@@ -28,8 +28,6 @@ _NODE_FIELDS = {
 }
 _RUN_FIELDS = {"init": str, "feeds": dict, "fetches": list}  # each may be null
 _FORMS = {str: "a text", list: "a list of texts", dict: "an object"}
-
-DEVICES_LIMIT = 1024  #: tasks, or devices of a task, that a file may ask for
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,8 @@ class Manifest:
     totals: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        return text.encode(errors="replace").decode()  # a path may hold what is no text
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from tracer.model.refusal import Refusal
 
+_NUMBERED = re.compile(r"every:[1-9][0-9]{0,17}|[1-9][0-9]{0,17}-[1-9][0-9]{0,17}")
+
 
 class TracePolicyError(Refusal):
     """`--trace` with a value that cannot be read."""
@@ -17,17 +19,21 @@ class TracePolicy:
     text: str = "all"
 
     def __post_init__(self) -> None:
-        if self.text not in ("all", "none") and not re.fullmatch(
-            r"every:[1-9]\d*|[1-9]\d*-[1-9]\d*", self.text
-        ):
+        if self.text not in ("all", "none") and not _NUMBERED.fullmatch(self.text):
             raise TracePolicyError(
                 f"--trace {self.text}: write all, none, every:N (every:10) or A-B (5-8)"
             )
+        if "-" in self.text and not self._range:
+            raise TracePolicyError(f"--trace {self.text}: the first step comes after the last")
 
     def samples(self, step: int) -> bool:
         if self.text in ("all", "none"):
             return self.text == "all"
         if self.text.startswith("every:"):
             return (step - 1) % int(self.text[6:]) == 0
+        return step in self._range
+
+    @property
+    def _range(self) -> range:
         first, _, last = self.text.partition("-")
-        return int(first) <= step <= int(last)
+        return range(int(first), int(last) + 1)

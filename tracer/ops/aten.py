@@ -6,7 +6,6 @@ name}` for torch's constants, `{"device": ""}` for the device the node runs on, 
 for a float that JSON cannot hold. Overloads that write into an argument are refused.
 """
 
-import difflib
 import math
 from collections.abc import Mapping
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from tracer.model.graph import Node
+from tracer.model.refusal import did_you_mean
 from tracer.ops.dtypes import dtype_name, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 
@@ -77,8 +77,7 @@ def _overload(name: str) -> Any:
         raise LookupError(f"{name!r} may not run; an aten op is named aten.OPERATOR.OVERLOAD")
     packet = getattr(torch.ops.aten, parts[1], None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
-        close = difflib.get_close_matches(parts[1], dir(torch.ops.aten), n=1)
-        hint = f"; did you mean aten.{close[0]}?" if close else ""
+        hint = did_you_mean(f"aten.{parts[1]}", (f"aten.{known}" for known in dir(torch.ops.aten)))
         raise LookupError(f"torch {torch.__version__} has no operator {parts[1]!r}{hint}")
     allowed: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
     if parts[2] not in allowed:

@@ -1,11 +1,11 @@
 """TensorFlow's dtype names, torch's dtypes, and the way of a constant between the two worlds."""
 
-import difflib
 import math
 
 import torch
 
 from tracer.model.graph import Literal, TensorSpec
+from tracer.model.refusal import did_you_mean
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
     "bool": torch.bool,
@@ -29,8 +29,7 @@ class UnknownDtype(ValueError):
 def torch_dtype(name: str) -> torch.dtype:
     if dtype := TORCH_DTYPES.get(name):
         return dtype
-    close = difflib.get_close_matches(name, TORCH_DTYPES, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(name, TORCH_DTYPES)
     raise UnknownDtype(f"no kernel computes with dtype {name!r}; known: {_known()}{hint}")
 
 

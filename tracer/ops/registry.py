@@ -1,7 +1,6 @@
 """Op name → OpDef: every op that a graph may name, wherever the graph comes from."""
 
-import difflib
-
+from tracer.model.refusal import did_you_mean
 from tracer.ops import array, control, math, nn, transfer, variable
 from tracer.ops.aten import aten_op
 from tracer.ops.kernel import OpDef
@@ -30,6 +29,5 @@ def lookup(name: str) -> OpDef:
             return aten_op(name)
         except LookupError as error:
             raise UnknownOp(error.args[0]) from None
-    close = difflib.get_close_matches(name, TABLE, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(close)}?" if close else "`tracer list` shows those there are"
-    raise UnknownOp(f"no op is named {name!r}; {hint}")
+    hint = did_you_mean(name, TABLE, 3, 0.5) or f"; there are {', '.join(sorted(TABLE))}"
+    raise UnknownOp(f"no op is named {name!r}{hint}")

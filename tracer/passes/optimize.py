@@ -1,11 +1,11 @@
 """Passes that change what is computed where; each is off until it is named."""
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph, GraphError, Input, Node
+from tracer.model.refusal import did_you_mean
 
 MAX_REPLICATED = 16  #: elements; a larger constant is sent (TF `replicate_constants_pass.cc`)
 
@@ -49,8 +49,7 @@ def optimize(graph: Graph, passes: Iterable[str]) -> Graph:
     names = set(passes)
     if unknown := names - OPTIMIZATIONS.keys():
         name = min(unknown)
-        near = difflib.get_close_matches(name, OPTIMIZATIONS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, OPTIMIZATIONS)
         raise GraphError(f"no pass is called {name!r}; there is {', '.join(OPTIMIZATIONS)}{hint}")
     for name, run in OPTIMIZATIONS.items():
         if name in names:

@@ -37,6 +37,7 @@ class Empty(Message):
 class GetStatusResponse(Message):
     devices: tuple[DeviceAttributes, ...]
     pid: int
+    is_finished: bool = False
 
 
 class CreateWorkerSessionRequest(Message):

@@ -49,7 +49,7 @@ class Method(NamedTuple):
 
 def _get_status(worker: WorkerInterface, _: Empty, __: SpanContext) -> Message:
     status = worker.get_status()
-    return GetStatusResponse(status.devices, status.pid)
+    return GetStatusResponse(status.devices, status.pid, status.is_finished)
 
 
 def _create_worker_session(

@@ -58,7 +58,7 @@ class RemoteWorker(WorkerInterface):
 
     def get_status(self) -> WorkerStatus:
         answer = decode(GetStatusResponse, self._unary("GetStatus", Empty(), timeout_s=CONNECT_S))
-        return WorkerStatus(answer.devices, answer.pid)
+        return WorkerStatus(answer.devices, answer.pid, answer.is_finished)
 
     def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
         self._unary("CreateWorkerSession", CreateWorkerSessionRequest(session, cluster.to_json()))

@@ -29,7 +29,8 @@ class Missing:
     error: str
 
     def __str__(self) -> str:
-        return f"{self.task} at {self.address or 'no address'}: {self.error or 'no answer yet'}"
+        where = f"{self.task} at {self.address or 'no address'}: "
+        return where + (self.error.removeprefix(where) or "no answer yet")
 
 
 Progress = Callable[[Sequence[Missing]], None]

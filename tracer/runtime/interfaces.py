@@ -52,8 +52,11 @@ class DeviceAttributes:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
+    """`is_finished`: the client of this task is done, or it never had one."""
+
     devices: tuple[DeviceAttributes, ...]
     pid: int = 0
+    is_finished: bool = False
 
 
 @dataclass(frozen=True, slots=True)

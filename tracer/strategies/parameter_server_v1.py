@@ -30,8 +30,8 @@ class ParameterServerV1:
 
     def cluster(self, topology: Topology) -> ClusterSpec:
         name = self.name
-        workers = count(topology.workers, 2, what="worker (--workers)", at_least=1, strategy=name)
-        ps = count(topology.ps, 1, what="parameter server (--ps)", at_least=1, strategy=name)
+        workers = count(topology.workers, 2, what="workers (--workers)", at_least=1, strategy=name)
+        ps = count(topology.ps, 1, what="parameter servers (--ps)", at_least=1, strategy=name)
         return ClusterSpec.of_counts(ps=ps, worker=workers)
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:

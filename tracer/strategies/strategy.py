@@ -7,10 +7,10 @@ to `STRATEGIES`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.cluster import DEVICES_LIMIT, ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.refusal import Refusal
 
@@ -72,20 +72,12 @@ class Strategy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenStrategy:
-    """A strategy with the options a run was started with."""
-
-    strategy: Strategy
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
 def count(asked: int | None, default: int, *, what: str, at_least: int, strategy: str) -> int:
-    """`asked` or the default; raises StrategyError below `at_least`."""
+    """`asked` or the default; raises StrategyError outside `at_least` … DEVICES_LIMIT."""
     number = default if asked is None else asked
-    if number < at_least:
+    if not at_least <= number <= DEVICES_LIMIT:
         raise StrategyError(
-            f"{strategy} needs at least {at_least} {what}, not {number}; "
+            f"{strategy} needs {at_least} to {DEVICES_LIMIT} {what}, not {number}; "
             f"leave the flag out for {default}"
         )
     return number

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import SGD
+from tracer.model.refusal import Refusal
 from tracer.workloads.workload import Workload
 
 BATCH = 64
@@ -57,7 +58,7 @@ def _batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
     (x, y), _ = _digits()
     x, y = x[worker::workers], y[worker::workers]
     if len(y) < BATCH:
-        raise ValueError(
+        raise Refusal(
             f"{workers} workers share {len(_digits()[0][1])} images; "
             f"at most {len(_digits()[0][1]) // BATCH} of them get a batch of {BATCH}"
         )

@@ -1,9 +1,8 @@
 """The bundled workloads by name."""
 
-import difflib
 from collections.abc import Mapping
 
-from tracer.model.refusal import Refusal
+from tracer.model.refusal import Refusal, did_you_mean
 from tracer.workloads import digits_mlp
 from tracer.workloads.workload import Workload
 
@@ -20,6 +19,5 @@ def find_workload(name: str) -> Workload:
     """Raises UnknownWorkload."""
     if workload := WORKLOADS.get(name):
         return workload
-    near = difflib.get_close_matches(name, WORKLOADS, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    raise UnknownWorkload(f"no workload is named {name!r}; {hint}There are: {', '.join(WORKLOADS)}")
+    hint = did_you_mean(name, WORKLOADS) or "."
+    raise UnknownWorkload(f"no workload is named {name!r}{hint} There are: {', '.join(WORKLOADS)}")

@@ -83,17 +83,13 @@ class Lane:
 
 
 class Chain:
-    """One thread's nested spans in one lane: the row of the next one, -1 while it has none.
+    """One thread's nested spans in one lane: the row of the next one, -1 while none is open."""
 
-    One that `is_held` keeps its row between spans.
-    """
-
-    __slots__ = ("is_held", "lane", "row")
+    __slots__ = ("lane", "row")
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.row = -1
-        self.is_held = False
 
 
 class Chains(dict[int, Chain]):

@@ -30,7 +30,7 @@ from tracer.record.clock import OFFSET_NS, Clock, SystemClock
 from tracer.record.home import COLLECTOR_LOCK, SITES_FILE, Home, is_locked
 from tracer.record.lanes import Lane
 from tracer.record.open_span import NoSpan, OpenSpan, RareSpan
-from tracer.record.ring import CAPACITY
+from tracer.record.ring import CAPACITY, RECORD_BYTES, Place
 from tracer.record.sites import Sites
 from tracer.record.writer import Writer
 
@@ -259,8 +259,13 @@ class _NoWriter(Writer):
         self.begin = lambda site, ctx, start: ctx.span
         self.end = lambda *args, **kwargs: None
         self.record = lambda *args, **kwargs: 0
+        nowhere: Place = bytearray(RECORD_BYTES), 0, 0, 0, 0
+        self.take = lambda: nowhere
 
-    def hold(self, site: int, start: int) -> None:
+    def hold(self, site: int, start: int) -> int:
+        return 0
+
+    def let_go(self, site: int, row: int, end: int) -> None:
         pass
 
 

@@ -38,7 +38,7 @@ _BEGUN_WORD = BEGUN.size // 8 - 1  #: where a record's first half has its number
 CAPACITY = 8191  #: records a file holds; with its header a whole MiB
 
 #: buffer, offsets of the record's halves, number of the record, span id
-Place = tuple[mmap.mmap, int, int, int, int]
+Place = tuple[mmap.mmap | bytearray, int, int, int, int]
 
 
 class _File:

@@ -13,12 +13,12 @@ from tracer.model.step import SpanContext
 from tracer.record.lanes import DEPTH_MASK, Chain, Chains, Lane
 from tracer.record.open_span import OpenSpan
 from tracer.record.rare import RareRing
-from tracer.record.ring import BEGUN, ENDED, WHOLE, Ring
+from tracer.record.ring import BEGUN, ENDED, WHOLE, Place, Ring
 
 if TYPE_CHECKING:
     from tracer.record.recorder import Recorder
 
-Open = tuple[mmap, int, int, Chain]  #: buffer, offset of the second half, record number, chain
+Open = tuple[mmap | bytearray, int, int, Chain]  #: buffer, offset of the second half, record number, chain
 
 
 class Begin(Protocol):
@@ -66,13 +66,13 @@ class Writer:
     __slots__ = (
         "_chains",
         "_stack",
-        "_take",
         "annotate",
         "begin",
         "end",
         "open",
         "record",
         "ring",
+        "take",
     )
 
     def __init__(
@@ -84,7 +84,7 @@ class Writer:
         lane_of: Sequence[Lane],
     ) -> None:
         self.ring = Ring(folder, number, capacity)
-        self._take = self.ring.places().__next__
+        self.take: Callable[[], Place] = self.ring.places().__next__
         self._stack: list[Open] = []
         self._chains = Chains(lane_of)
         self.begin: Begin = self._make_begin()
@@ -94,7 +94,7 @@ class Writer:
         self.annotate: Callable[[bytes], None] = RareRing(folder, number).append
 
     def _make_begin(self) -> Begin:
-        take, chains, pack, push = self._take, self._chains, BEGUN.pack_into, self._stack.append
+        take, chains, pack, push = self.take, self._chains, BEGUN.pack_into, self._stack.append
 
         def begin(site: int, ctx: SpanContext, start: int) -> int:
             """Opens a span on this thread, child of `ctx.span`; returns its id."""
@@ -128,14 +128,14 @@ class Writer:
             buffer, at, number, chain = pop()
             pack(buffer, at, start, end, ready, num_bytes, link, extra, key, flags, number)
             chain.row = row = chain.row - 1
-            if not row & DEPTH_MASK and not chain.is_held:
+            if not row & DEPTH_MASK:
                 chain.row = -1
                 chain.lane.release_chain(row, end)
 
         return end
 
     def _make_record(self) -> Record:
-        take, chains, pack = self._take, self._chains, WHOLE.pack_into
+        take, chains, pack = self.take, self._chains, WHOLE.pack_into
 
         def record(
             site: int,
@@ -167,26 +167,27 @@ class Writer:
 
         return record
 
-    def hold(self, site: int, start: int) -> Chain | None:
-        """Keeps this thread's row in the lane of `site` until `let_go`, through many spans.
+    def hold(self, site: int, start: int) -> int:
+        """A row in the lane of `site` for many spans one after another, until `let_go`.
 
-        None if the thread has a row there already.
+        For code that packs its records itself, at places that `take` gives; what else this thread
+        begins in the lane meanwhile lies deeper.
         """
         chain = self._chains[site]
-        if chain.row >= 0:
-            return None
-        chain.row = chain.lane.take_chain(start)
-        chain.is_held = True
-        return chain
+        row = chain.row if chain.row >= 0 else chain.lane.take_chain(start)
+        chain.row = row + 1
+        return row
 
-    def let_go(self, chain: Chain | None, end: int) -> None:
-        if chain is not None:
-            chain.is_held = False
-            chain.lane.release_chain(chain.row, end)
+    def let_go(self, site: int, row: int, end: int) -> None:
+        chain = self._chains[site]
+        if row & DEPTH_MASK:
+            chain.row = row
+        else:
             chain.row = -1
+            chain.lane.release_chain(row, end)
 
     def _make_open(self, recorder: "Recorder", lane_of: Sequence[Lane]) -> OpenAny:
-        take, pack, now = self._take, BEGUN.pack_into, recorder.now
+        take, pack, now = self.take, BEGUN.pack_into, recorder.now
 
         def open_any(site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
             """Opens a span that any thread may end."""

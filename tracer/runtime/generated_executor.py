@@ -202,12 +202,12 @@ class _TracedRun(_Run):
                 step.args,
                 step.results,
                 self.context,
-                writer.begin,
-                writer.end,
+                writer.take,
+                row,
                 when,
             )
         finally:
-            writer.let_go(row, recorder.now())
+            writer.let_go(code.site, row, recorder.now())
 
     def now(self) -> int:
         return self.executor.recorder.now()

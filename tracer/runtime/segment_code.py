@@ -9,12 +9,16 @@ segment has a plain and a traced text; they differ by the record calls around th
      v4 = k5(v3)
      send(c6, v4)
 
-    def segment(frame, …, ctx, begin, end, ready):  # traced; the first line of v4 = k5(v3) is
+    def segment(frame, …, ctx, take, row, ready):   # traced: around v4 = k5(v3) stand
      s = now()
-     span = begin(s5, ctx, s)
+     b, a, z, i, span = take()
+     begun(b, a, s5, row, step, 0, hi, lo, span, parent, s, i)
      v4 = k5(v3)
      e5 = now()
-     end(s, e5, ready, getattr(v4, 'nbytes', 0), …)
+     ended(b, z, s, e5, ready, getattr(v4, 'nbytes', 0), …, i)
+
+The record calls are the writer's `begin` and `end`, spelled out: called as functions they would
+cost a small kernel's time again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,11 +28,12 @@ from typing import Any
 
 from tracer.model.trace_folder import Flag
 from tracer.record.recorder import Recorder
+from tracer.record.ring import BEGUN, ENDED
 from tracer.runtime.prepared import Kind, PreparedNode
 from tracer.runtime.segments import Segment
 
 _PLAIN = "def segment(frame, send, args, results):"
-_TRACED = "def segment(frame, send, args, results, ctx, begin, end, ready):"
+_TRACED = "def segment(frame, send, args, results, ctx, take, row, ready):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ def compile_segment(
 ) -> SegmentCode:
     namespace: dict[str, Any] = {
         "now": recorder.now,
+        "begun": BEGUN.pack_into,
+        "ended": ENDED.pack_into,
         "fail": lambda span, error: recorder.annotate(span, {}, error=str(error)),
     }
     for position in segment.nodes:
@@ -130,12 +137,13 @@ class _Text:
             return [(head, -1), *((f" {line}", at) for line, at in body), (" return", -1)]
         return [
             (head, -1),
+            (" hi, lo, parent, step, _ = ctx", -1),
             (" try:", -1),
             *((f"  {line}", at) for line, at in body),
             ("  return", -1),
             (" except Exception as error:", -1),
             ("  fail(span, error)", -1),
-            (f"  end(s, now(), ready, 0, 0, 0, {Flag.ERROR})", -1),
+            (f"  ended(b, z, s, now(), ready, 0, 0, 0, 0, {Flag.ERROR}, i)", -1),
             ("  raise", -1),
         ]
 
@@ -169,12 +177,13 @@ class _Text:
         extra = version if node.writes else "r" if before else "0"
         return [
             ("s = now()", position),
-            (f"span = begin(s{position}, ctx, s)", position),
+            ("b, a, z, i, span = take()", position),
+            (f"begun(b, a, s{position}, row, step, 0, hi, lo, span, parent, s, i)", position),
             *before,
             (call, position),
             (f"e{position} = now()", position),
             (
-                f"end(s, e{position}, {ready}, {num_bytes}, n{position}, 0, 0, {extra})",
+                f"ended(b, z, s, e{position}, {ready}, {num_bytes}, 0, {extra}, n{position}, 0, i)",
                 position,
             ),
         ]

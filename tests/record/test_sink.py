@@ -241,6 +241,31 @@ def test_a_full_disk_makes_spans_wait_and_loses_none(
     assert len(read_table(segment_paths(trace.folder)[0])[1]) == 2
 
 
+def test_a_disk_that_fills_between_two_members_has_no_span_twice(
+    trace: WrittenTrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = trace.recorder()
+    for _ in range(200):
+        with recorder.span("graph.chunk", STEP) as span:
+            span.set("vizdist.chunk.data", "x" * 48_000)
+    real_write = os.write
+    written: list[int] = []
+
+    def fill(file: int, data: bytes) -> int:
+        if len(written) == 2:
+            raise OSError(28, "No space left on device")
+        written.append(real_write(file, data))
+        return written[-1]
+
+    monkeypatch.setattr(os, "write", fill)
+    assert trace.sink.turn(0) == 0
+    assert len(written) == 2
+    monkeypatch.undo()
+    trace.finish()
+    spans = [s["spanId"] for *_, d in lines_of(span_file(trace)) for s in spans_in(d)]
+    assert len(spans) == len(set(spans)) == 200
+
+
 def test_the_manifest_counts_per_task_and_in_all(trace: WrittenTrace) -> None:
     for task, count in (("worker:0", 3), ("ps:0", 2)):
         recorder = trace.recorder(task)

@@ -22,6 +22,7 @@ class WrittenTrace:
     def __init__(self, folder: Path, **options: Any) -> None:
         self.folder, self.scratch = folder / "a.trace", folder / "scratch"
         self.folder.mkdir()
+        self.scratch.mkdir()
         self.options = options
         write_manifest(self.folder, Manifest("run"))
         self.sink = Sink(self.folder, self.scratch)

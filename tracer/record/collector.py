@@ -183,6 +183,8 @@ def _take_leave(trace: Path, error: str, *, is_orphan: bool) -> None:
         if is_orphan and manifest.outcome == "running":
             manifest.outcome, manifest.ended_ns = "interrupted", now_ns()
             manifest.error = "the launcher died"
+            for record in manifest.tasks:
+                record.outcome = "lost" if record.outcome == "running" else record.outcome
 
     update_manifest(trace, change)
 

@@ -74,7 +74,7 @@ class HotFile:
         self._first = self._read(FIRST_OFFSET)
         self._num_seen = 0
         self._pending = np.empty(0, np.int64)
-        self.num_begun = 0
+        self._num_ended = 0
 
     def _read(self, offset: int) -> int:
         number: int = NUMBER.unpack_from(self._buffer, offset)[0]
@@ -92,11 +92,21 @@ class HotFile:
         at = self._pending
         is_done = self._records["ended"][at] == at + (self._first + 1)
         self._pending = at[~is_done]
+        self._num_ended += int(is_done.sum())
         done: Records = self._records[at[is_done]]
         return done
 
+    @property
+    def num_begun(self) -> int:
+        """Of what was looked at."""
+        return self._num_ended + len(self.open_records())
+
     def _see_new(self) -> None:
-        """Counts slots up to the last one begun; one in between may be torn, by a failed call."""
+        """Slots up to the last one begun.
+
+        One in between may be torn: for good, by a failed call, or for now, as it was looked at a
+        moment before it was begun.
+        """
         while self._num_seen < len(self._records):
             window = np.arange(self._num_seen, min(self._num_seen + _SCAN, len(self._records)))
             is_begun = self._records["begun"][window] == window + (self._first + 1)
@@ -104,7 +114,6 @@ class HotFile:
                 return
             new = window[: int(np.flatnonzero(is_begun)[-1]) + 1]
             self._num_seen += len(new)
-            self.num_begun += int(is_begun.sum())
             self._pending = np.concatenate([self._pending, new])
 
     def open_records(self) -> Records:

@@ -14,7 +14,9 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ HOT_SUFFIX = ".hot"
 RARE_SUFFIX = ".rare"
 COLLECTOR_LOCK = "collector.lock"
 SCRATCH_BYTES = 1 << 30  #: room that rings may need while the collector lags
+PREFIX = "vizdist-"  #: of scratch folders
+ABANDONED_S = 600.0  #: after which a scratch folder without a process is nobody's
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -39,11 +43,22 @@ def write_atomic(path: Path, text: str) -> None:
 def make_scratch() -> Path:
     """A new scratch folder, in memory where there is room: pages on disk cost far more."""
     root = Path("/dev/shm")
+    remove_abandoned(root)
     try:
         has_room = os.access(root, os.W_OK) and shutil.disk_usage(root).free > SCRATCH_BYTES
     except OSError:
         has_room = False
-    return Path(tempfile.mkdtemp(prefix="vizdist-", dir=root if has_room else None))
+    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=root if has_room else None))
+
+
+def remove_abandoned(root: Path) -> None:
+    """Scratch folders of runs of which no process lives, not even one that would tidy up."""
+    for scratch in root.glob(f"{PREFIX}*"):
+        locks = [scratch / COLLECTOR_LOCK, *scratch.glob(f"*/{LOCK_FILE}")]
+        with suppress(OSError):  # another user's, or gone by now
+            is_old = time.time() - scratch.stat().st_mtime > ABANDONED_S
+            if is_old and not any(is_locked(lock) for lock in locks):
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def lock_for_life(path: Path) -> int:
@@ -78,8 +93,10 @@ class Home:
 
     @classmethod
     def make(cls, scratch: Path, task: str) -> "Home":
-        """Takes the next attempt of this task; a race for it has one winner."""
-        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Takes the next attempt of this task; a race for it has one winner.
+
+        Raises FileNotFoundError where the scratch folder is gone, and with it who would read it.
+        """
         attempt = 0
         while True:
             folder = scratch / f"{task.replace(':', '-')}.{attempt}"

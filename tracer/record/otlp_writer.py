@@ -8,7 +8,7 @@ members.
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -222,18 +222,23 @@ class SpanFile:
         self._descriptor = os.open(path, flags, 0o644)
         self._size = 0
 
-    def append(self, text: bytes) -> int:
-        """Writes one gzip member; returns its offset. On OSError the file is as it was."""
+    def append_all(self, texts: Iterable[bytes]) -> list[int]:
+        """Writes a gzip member a text; returns their offsets. On OSError the file is as it was."""
+        before = self._size
+        try:
+            return [self._append(text) for text in texts]
+        except OSError:
+            os.ftruncate(self._descriptor, before)
+            self._size = before
+            raise
+
+    def _append(self, text: bytes) -> int:
         packer = isal_zlib.compressobj(1, isal_zlib.DEFLATED, GZIP_FORM)
         member = packer.compress(text) + packer.flush()
         offset = self._size
-        try:
-            num_written = os.write(self._descriptor, member)
-            if num_written < len(member):
-                raise OSError(f"only {num_written} of {len(member)} bytes could be written")
-        except OSError:
-            os.ftruncate(self._descriptor, offset)
-            raise
+        num_written = os.write(self._descriptor, member)
+        if num_written < len(member):
+            raise OSError(f"only {num_written} of {len(member)} bytes could be written")
         self._size += len(member)
         return offset
 

@@ -101,16 +101,14 @@ class Sink:
 
     def _append(self, file: SpanFile, encoded: Encoded) -> Places:
         """Writes the lines in members; says where each span went."""
-        members: list[int] = []
-        lines: list[int] = []
-        for group in _groups(encoded.lines):
-            offset = file.append(b"".join(group))
-            members += [offset] * len(group)
-            lines += range(len(group))
+        groups = _groups(encoded.lines)
+        sizes = [len(group) for group in groups]
+        members = np.repeat(file.append_all(map(b"".join, groups)), sizes)
+        lines = np.concatenate([np.arange(size, dtype=np.uint32) for size in sizes])
         return Places(
             str(file.path.relative_to(self._trace)),
-            np.array(members, np.int64)[encoded.line_of],
-            np.array(lines, np.uint32)[encoded.line_of],
+            members[encoded.line_of],
+            lines[encoded.line_of],
         )
 
     def tell(self) -> None:

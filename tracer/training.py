@@ -54,7 +54,8 @@ def tracing_of(
     owner = str(owner)
 
     def step(number: int) -> SpanContext:
-        return trace_of_step(run_id, owner, number, sampled=policy.samples(number))
+        is_sampled = policy.samples(number) and recorder.has_room()
+        return trace_of_step(run_id, owner, number, sampled=is_sampled)
 
     return Tracing(recorder, trace_of_step(run_id, "run", 0), step)
 

@@ -11,7 +11,9 @@ import pytest
 from tests.fakes import FakeClock, check, recorded
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Flag
-from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.model.trace_policy import TracePolicy
+from tracer.record.recorder import FULL_FILES, NO_RECORDER, Recorder
+from tracer.training import tracing_of
 
 STEP = trace_of_step("run", "worker:0", 3)
 MILLISECOND = 1_000_000  #: more than the clock drifts in a test
@@ -282,6 +284,20 @@ def test_a_step_boundary_does_not_wait_where_no_collector_runs() -> None:
         waits = recording.of("record.wait")
     assert len(waits) == 1
     assert waits[0].end - waits[0].start < 1_000_000_000
+
+
+def test_there_is_room_until_a_ring_is_over_full_and_nobody_reads_it() -> None:
+    with recorded(clock=FakeClock()) as recording:
+        recorder = recording.add("worker:1", ring_capacity=2)
+        writer, op = recorder.writer(), recorder.site("op.run")
+        for _ in range(2 * FULL_FILES):
+            writer.record(op, STEP, 1, 2)
+        assert recorder.has_room()
+        writer.record(op, STEP, 1, 2)
+        assert not recorder.has_room()
+        assert not tracing_of(recorder, "r", "worker:1", TracePolicy("all")).step(1).sampled
+        recording.spans()
+        assert recorder.has_room()
 
 
 def test_a_forked_child_records_in_a_folder_of_its_own() -> None:

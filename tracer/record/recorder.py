@@ -165,6 +165,10 @@ class Recorder:
             time.sleep(0.001)
         self.writer().record(self.site_of_wait, self._run, start, self.now())
 
+    def has_room(self) -> bool:
+        """False: a ring is over-full and nobody takes what it holds, so record no more steps."""
+        return not self._is_over_full(FULL_FILES) or is_locked(self._scratch / COLLECTOR_LOCK)
+
     def _is_over_full(self, enough: int) -> bool:
         return any(writer.ring.num_waiting(enough) > enough for writer in self._writers)
 
@@ -249,6 +253,9 @@ class _NoRecorder(Recorder):
 
     def step_boundary(self) -> None:
         pass
+
+    def has_room(self) -> bool:
+        return True
 
     def close(self) -> None:
         pass

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tracer.launch.account import Account
+from tracer.launch.environment import say_if_proxy_is_ignored
 from tracer.launch.farewell import told_to_go, wait_for_others
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_folder, throttled
@@ -27,6 +28,7 @@ def run_by_hand(
 ) -> Outcome:
     """Raises RunFailed, or AddressError if the task's port cannot be bound."""
     results: dict[TaskName, Mapping[str, Any]] = {}
+    say_if_proxy_is_ignored(plan)
     with scratch_folder() as scratch, Account(plan, cluster, scratch, name=str(task)) as account:
         server = start_server(
             task,

@@ -5,6 +5,7 @@ the default, fresh RPC threads each spin an OpenMP team (measured: twice the ste
 fresh mmaps of large messages cost more than their copy.
 """
 
+import logging
 import os
 from collections.abc import Mapping
 
@@ -12,6 +13,17 @@ from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE,
 from tracer.record.clock import clock_environment
 
 GIB = str(1 << 30)
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  #: what gRPC would look at
+
+_log = logging.getLogger(__name__)
+
+
+def say_if_proxy_is_ignored(plan: Plan) -> None:
+    """A proxy that is set for the web would take cluster traffic too, even on one host."""
+    if not plan.allow_proxy and (found := next(filter(os.environ.get, PROXIES), "")):
+        _log.warning(
+            "%s is set; cluster traffic does not go there (unless --allow-proxy is given)", found
+        )
 
 
 def threads_per_task(local_tasks: int) -> int:

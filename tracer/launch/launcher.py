@@ -17,7 +17,7 @@ from typing import Any
 
 from tracer.launch.account import LAUNCHER, Account
 from tracer.launch.child import Child, Event
-from tracer.launch.environment import task_environment
+from tracer.launch.environment import say_if_proxy_is_ignored, task_environment
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
@@ -119,6 +119,7 @@ class Launcher:
         return outcome_of_run(account, self._watch.results, num_bytes)
 
     def _start(self, scratch: Path, account: Account) -> None:
+        say_if_proxy_is_ignored(self._plan)
         environment = task_environment(self._plan, str(scratch), self._secret, len(self._tasks))
         for task in self._tasks:
             arguments = ["--job", task.job, "--index", str(task.index)]

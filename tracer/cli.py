@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tracer import __doc__ as about
 from tracer import __version__
 from tracer.launch.arguments import (
+    RUN_FLAGS,
     add_run_flags,
     add_task_flags,
     cluster_of,
@@ -32,6 +33,7 @@ from tracer.model.graph_json import read_graph_file
 from tracer.model.json_text import plain_json, read_text
 from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
+from tracer.passes.optimize import named_passes
 from tracer.strategies.registry import STRATEGIES
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ def command_parser() -> Parser:
     add_task_flags(task)
     partition = command("partition", "Place and cut a graph file without running it.", _partition)
     partition.add_argument("graph", metavar="GRAPH.json", help="nodes, feeds, fetches and devices")
+    partition.add_argument("--passes", **RUN_FLAGS["--passes"])
     partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
     cluster = command("cluster", "Check a cluster description.", _cluster)
     cluster.add_argument("action", choices=["check"], help="what to do with it")
@@ -250,7 +253,8 @@ def _task(parsed: argparse.Namespace) -> int:
 def _partition(parsed: argparse.Namespace) -> int:
     from tracer.passes.describe import describe_graph_file
 
-    described = describe_graph_file(read_graph_file(Path(parsed.graph)))
+    passes = named_passes(parsed.passes)
+    described = describe_graph_file(read_graph_file(Path(parsed.graph)), passes)
     if parsed.json:
         _print_json(described)
         return EXIT_DONE

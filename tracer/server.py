@@ -33,6 +33,7 @@ class ServerConfig:
     allow_proxy: bool = False
     connect_s: float = 60.0
     step_s: float = 60.0
+    passes: tuple[str, ...] = ()
     progress: Progress | None = None
 
 
@@ -57,6 +58,7 @@ class LocalServer:
                 self._worker,
                 ClusterSpec.of_counts(**{LOCALHOST: 1}),
                 step_timeout_s=config.step_s,
+                passes=config.passes,
             )
             self.devices = tuple(str(device.name) for device in env.devices)
 
@@ -95,6 +97,7 @@ class Server:
                 connect_timeout_s=config.connect_s,
                 step_timeout_s=config.step_s,
                 progress=config.progress,
+                passes=config.passes,
             )
             self._server = serve(self._transport, self._worker, self.master, config.address)
             self.devices = tuple(str(device.name) for device in env.devices)

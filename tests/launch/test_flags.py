@@ -7,15 +7,15 @@ from tracer.cli import command_parser
 FLAGS = {
     "run": [
         "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
-        "--out", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace",
+        "--out", "--passes", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace",
         "--workers", "workload",
     ],
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
-        "--option", "--out", "--secret-file", "--seed", "--step-timeout", "--steps", "--strategy",
+        "--option", "--out", "--passes", "--secret-file", "--seed", "--step-timeout", "--steps", "--strategy",
         "--trace", "workload",
     ],
-    "partition": ["--json", "graph"],
+    "partition": ["--json", "--passes", "graph"],
     "cluster": ["action", "file"],
     "schema": ["--json"],
     "list": ["--json"],

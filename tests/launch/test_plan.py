@@ -6,6 +6,7 @@ import pytest
 
 from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
 from tracer.launch.plan import Plan
+from tracer.model.graph import GraphError
 from tracer.model.trace_policy import TracePolicy, TracePolicyError
 from tracer.strategies.strategy import StrategyError
 
@@ -19,8 +20,19 @@ def asked(*arguments: str) -> argparse.Namespace:
 
 def test_a_plan_reads_back_as_it_was_written() -> None:
     plan = plan_from(
-        asked("digits-mlp", "--strategy", "parameter_server_v1", "--devices", "cpu:2", "--ps", "2")
+        asked(
+            "digits-mlp",
+            "--strategy",
+            "parameter_server_v1",
+            "--devices",
+            "cpu:2",
+            "--ps",
+            "2",
+            "--passes",
+            "replicate_small_constants",
+        )
     )
+    assert plan.passes == ("replicate_small_constants",)
     assert Plan.from_json(plan.to_json()) == plan
 
 
@@ -34,6 +46,11 @@ def test_a_module_needs_a_strategy_and_a_graph_refuses_one() -> None:
 def test_a_graph_runs_one_step_and_a_module_a_hundred() -> None:
     assert plan_from(asked("graph.json")).steps == 1
     assert plan_from(asked("digits-mlp", "--strategy", "one_device")).steps == 100
+
+
+def test_an_unknown_pass_gets_the_nearest_name() -> None:
+    with pytest.raises(GraphError, match="did you mean replicate_small_constants"):
+        plan_from(asked("graph.json", "--passes", "replicate_constants"))
 
 
 def test_an_unknown_strategy_gets_the_nearest_name() -> None:

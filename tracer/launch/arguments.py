@@ -18,6 +18,7 @@ from tracer.model.cluster import (
 from tracer.model.json_text import read_text
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
+from tracer.passes.optimize import OPTIMIZATIONS, named_passes
 from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
 from tracer.strategies.strategy import StrategyError, Topology
 
@@ -54,6 +55,11 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "default": [],
         "metavar": "NAME=VALUE",
         "help": "an option that the strategy or workload declares (see tracer list)",
+    },
+    "--passes": {
+        "metavar": "P[,…]",
+        "default": "",
+        "help": f"optimizations to switch on: {', '.join(OPTIMIZATIONS)}",
     },
     "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
     "--step-timeout": {
@@ -128,6 +134,7 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
         out=parsed.out or "",
         topology=Topology(devices=devices_from(parsed.devices)),
         limits=_limits(parsed),
+        passes=named_passes(parsed.passes),
         allow_proxy=parsed.allow_proxy,
     )
 
@@ -159,6 +166,7 @@ def plan_from(parsed: argparse.Namespace) -> Plan:
         seed=_at_least("--seed", parsed.seed, 0, default=0),
         trace=TracePolicy(parsed.trace),
         limits=_limits(parsed),
+        passes=named_passes(parsed.passes),
         in_process=parsed.in_process,
         allow_proxy=parsed.allow_proxy,
     )

@@ -58,6 +58,7 @@ def _masters(
         devices={task: job.devices(task) for task in recorders},
         recorder_of=lambda task: recorders[task],
         step_timeout_s=plan.limits.step_s,
+        passes=plan.passes,
     )
     return stack.enter_context(near).masters
 

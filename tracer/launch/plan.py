@@ -45,6 +45,7 @@ class Plan:
     seed: int = 0
     trace: TracePolicy = field(default_factory=TracePolicy)
     limits: Limits = field(default_factory=Limits)
+    passes: tuple[str, ...] = ()
     in_process: bool = False
     allow_proxy: bool = False
 
@@ -65,6 +66,7 @@ class Plan:
             topology=Topology(**topology),
             trace=TracePolicy(**raw.pop("trace")),
             limits=Limits(**raw.pop("limits")),
+            passes=tuple(raw.pop("passes")),
             **raw,
         )
 

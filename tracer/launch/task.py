@@ -40,6 +40,7 @@ def start_server(
         allow_proxy=plan.allow_proxy,
         connect_s=plan.limits.connect_s,
         step_s=plan.limits.step_s,
+        passes=plan.passes,
         progress=progress,
     )
     kind = LocalServer if job.is_local else Server

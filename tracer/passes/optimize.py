@@ -42,18 +42,26 @@ def replicate_small_constants(graph: Graph) -> Graph:
 OPTIMIZATIONS: Mapping[str, Callable[[Graph], Graph]] = {
     "replicate_small_constants": replicate_small_constants
 }
+_ALL = ", ".join(OPTIMIZATIONS)
+
+
+def named_passes(text: str) -> tuple[str, ...]:
+    """Of names with commas between them, each once, as they run.
+
+    Raises GraphError for a name that is none.
+    """
+    names = {name.strip() for name in text.split(",")} - {""}
+    if unknown := names - OPTIMIZATIONS.keys():
+        name = min(unknown)
+        hint = did_you_mean(name, OPTIMIZATIONS) or "."
+        raise GraphError(f"--passes {name}: no such pass{hint} There are: {_ALL}")
+    return tuple(name for name in OPTIMIZATIONS if name in names)
 
 
 def optimize(graph: Graph, passes: Iterable[str]) -> Graph:
-    """Runs the named passes over a placed graph; raises GraphError for a name that is none."""
-    names = set(passes)
-    if unknown := names - OPTIMIZATIONS.keys():
-        name = min(unknown)
-        hint = did_you_mean(name, OPTIMIZATIONS)
-        raise GraphError(f"no pass is called {name!r}; there is {', '.join(OPTIMIZATIONS)}{hint}")
-    for name, run in OPTIMIZATIONS.items():
-        if name in names:
-            graph = run(graph)
+    """Runs passes over a placed graph."""
+    for name in passes:
+        graph = OPTIMIZATIONS[name](graph)
     return graph
 
 

@@ -1,8 +1,11 @@
 """Charts: same tokens as the style sheet, what is drawn is what was measured."""
 
 import re
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.analysis.step_split import CLASSES, TaskSplit
@@ -10,7 +13,7 @@ from vizdist.analysis.steps import MAX_COLUMNS, shown_step, splits_of, steps_aro
 from vizdist.figures.loss import loss_figure
 from vizdist.figures.spark import dots, line, thin
 from vizdist.figures.step_columns import columns_figure
-from vizdist.figures.theme import PARTS, TOKENS, Theme
+from vizdist.figures.theme import PARTS, TOKENS, Theme, round_ticks
 from vizdist.routes.assets import assets_folder
 from vizdist.store.trace import StepInfo, Trace, open_trace
 
@@ -59,7 +62,53 @@ def test_a_step_that_would_flatten_the_others_is_named_instead() -> None:
 
 def test_losses_name_their_ends_and_the_current_step() -> None:
     figure = loss_figure({"worker:0": [(1, 2.3), (2, 1.9), (3, 1.5)]}, 2, "dark", WORDS)
-    assert [trace.text[0] for trace in figure.data if trace.text] == ["2.300", "1.500", "1.900"]
+    assert [note.text for note in figure.layout.annotations] == ["1.500", "1.900", "2.300"]
+    assert list(figure.layout.xaxis.tickvals) == [1, 2, 3]
+
+
+def test_ends_that_lie_close_are_named_apart() -> None:
+    lines = {f"worker:{n}": [(1, 2.0), (30, 0.5 + n / 1000)] for n in range(3)}
+    figure = loss_figure(lines, None, "light", WORDS)
+    names = [note for note in figure.layout.annotations if "worker" in note.text]
+    low, high = figure.layout.yaxis.range
+    assert [note.text for note in names] == [
+        "worker:0  0.500",
+        "worker:1  0.501",
+        "worker:2  0.502",
+    ]
+    assert all(b.y - a.y >= 0.2 * (high - low) for a, b in pairwise(names))
+    assert figure.layout.margin.r > 8 * len("worker:0 0.5")
+
+
+def test_a_noisy_loss_is_its_mean_before_its_points() -> None:
+    points = [(n, 1.0 + n % 2) for n in range(1, 1001)]
+    raw, mean, *_ = loss_figure({"w": points}, None, "light", WORDS).data
+    assert list(raw.y) == [loss for _, loss in points]
+    assert (mean.y[0], mean.y[-1]) == (points[0][1], points[-1][1])
+    assert all(1.45 < loss < 1.55 for loss in mean.y[40:-40])
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_ticks_are_few_and_hold_both_ends(first: int, length: int) -> None:
+    ticks = round_ticks(first, first + length)
+    assert (ticks[0], ticks[-1]) == (first, first + length)
+    assert sorted(set(ticks)) == ticks
+    assert len(ticks) <= 8
+
+
+def test_remarks_beside_columns_never_meet() -> None:
+    slow = {1: 90, 20: 80, 25: 70, 50: 60}
+    columns = [split(n, slow.get(n, 1) * 1_000_000) for n in range(1, 51)]
+    figure = columns_figure(columns, 5, "light", WORDS)
+    named = [note.text.split("  ")[0] for note in figure.layout.annotations]
+    assert named == ["Step 1", "Step 25"]
+    cuts = [shape for shape in figure.layout.shapes if shape.type == "line"]
+    assert len(cuts) == 4
+
+
+def test_few_columns_are_no_wall() -> None:
+    left, right = columns_figure([split(1, 1_000_000)], 1, "light", WORDS).layout.xaxis.range
+    assert right - left > 10
 
 
 def test_a_hostile_task_name_is_escaped_for_plotly() -> None:

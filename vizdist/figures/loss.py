@@ -3,12 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 
-from vizdist.figures.theme import TOKENS, Theme, blank, plain
+from vizdist.figures.theme import TOKENS, Theme, blank, plain, round_ticks
 
 Point = tuple[int, float]
 NAME_HEIGHT = 0.22  #: of the range of losses, in a chart as low as it gets
+NAMED = 4  #: lines whose names have room; the others are told on hover
+NOISY = 120  #: points from which a line is drawn as its mean, before the points themselves
+_LETTER_PX = 6.6
 _DASHES = ("solid", "dot", "dash", "dashdot", "longdash")  #: which worker: a line has no hue
 
 
@@ -16,57 +20,111 @@ def loss_figure(
     lines: Mapping[str, Sequence[Point]], step: int | None, theme: Theme, words: Mapping[str, str]
 ) -> go.Figure:
     """`lines` are (step, loss) by task; `words` holds `steps` and `loss` for the hover."""
-    right = 64 if len(lines) > 1 else 44
-    figure = blank(theme, margin={"l": 40, "r": right, "t": 14, "b": 24})
-    hover = f"{words['steps']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
+    names = _names(lines)
+    right = 20 + _LETTER_PX * max(map(len, names.values()), default=0)
+    figure = blank(theme, margin={"l": 34, "r": right, "t": 12, "b": 26})
+    _set_axes(figure, lines)
     for at, (task, points) in enumerate(lines.items()):
-        figure.add_scatter(
-            x=[number for number, _ in points],
-            y=[loss for _, loss in points],
-            mode="lines",
-            line={"color": TOKENS[theme]["ink"], "width": 2, "dash": _DASHES[at % len(_DASHES)]},
-            meta=plain(task),
-            hovertemplate=hover,
-        )
-    if len(lines) > 1:
-        _name_lines(figure, lines, theme)
-    named = next(iter(lines.values()), ())
-    if named:
-        _name_points(figure, named, step, theme)
+        _draw_line(figure, task, points, _DASHES[at % len(_DASHES)], theme, words)
+    _name_ends(figure, lines, names, theme)
+    if first := next(iter(lines.values()), ()):
+        _name_points(figure, first, step, theme)
     return figure
 
 
-def _name_lines(figure: go.Figure, lines: Mapping[str, Sequence[Point]], theme: Theme) -> None:
-    """Each line's task behind its end, moved up where two ends are too close for two names."""
-    losses = [loss for points in lines.values() for _, loss in points]
-    apart = NAME_HEIGHT * (max(losses, default=0) - min(losses, default=0))
-    below = -math.inf
-    for task, points in sorted(lines.items(), key=lambda line: line[1][-1][1]):
-        number, loss = points[-1]
-        below = max(loss, below + apart)
+def _names(lines: Mapping[str, Sequence[Point]]) -> dict[str, str]:
+    """What stands behind the end of a line: its last loss, after its task if there are several."""
+    ends = {task: f"{points[-1][1]:.3f}" for task, points in list(lines.items())[:NAMED]}
+    return ends if len(lines) == 1 else {task: f"{task}  {end}" for task, end in ends.items()}
+
+
+def _range(lines: Mapping[str, Sequence[Point]]) -> tuple[float, float]:
+    """Of losses, with air; from 0 where they come near it, so that heights tell ratios."""
+    losses = [loss for points in lines.values() for _, loss in points if math.isfinite(loss)]
+    low, high = min(losses, default=0), max(losses, default=1)
+    air = 0.12 * ((high - low) or abs(high) or 1)
+    return (0 if 0 <= low < 0.35 * high else low - air), high + air
+
+
+def _set_axes(figure: go.Figure, lines: Mapping[str, Sequence[Point]]) -> None:
+    steps = [number for points in lines.values() for number, _ in points]
+    first, last = min(steps, default=0), max(steps, default=1)
+    air = 0.02 * ((last - first) or 1)
+    figure.update_xaxes(
+        range=[first - air, last + air], tickvals=round_ticks(first, last), tickformat="d"
+    )
+    figure.update_yaxes(range=_range(lines), nticks=4)
+
+
+def _draw_line(
+    figure: go.Figure, task: str, points: Sequence[Point], dash: str, theme: Theme,
+    words: Mapping[str, str],
+) -> None:  # fmt: skip
+    numbers, losses = [number for number, _ in points], [loss for _, loss in points]
+    is_noisy = len(points) > NOISY
+    tokens = TOKENS[theme]
+    hover = f"{words['steps']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
+    figure.add_scatter(
+        x=numbers, y=losses, mode="lines", meta=plain(task), hovertemplate=hover,
+        line={"color": tokens["line2" if is_noisy else "ink"], "width": 1 if is_noisy else 2,
+              "dash": "solid" if is_noisy else dash},
+    )  # fmt: skip
+    if is_noisy:
+        figure.add_scatter(
+            x=numbers, y=_mean(losses), mode="lines", hoverinfo="skip",
+            line={"color": tokens["ink"], "width": 2, "dash": dash},
+        )  # fmt: skip
+
+
+def _mean(losses: Sequence[float]) -> list[float]:
+    """Of as many neighbours at both sides as there are, at most a 40th of all together."""
+    half = max(1, len(losses) // 80)
+    sums = np.concatenate([[0.0], np.cumsum(losses)])
+    at = np.arange(len(losses))
+    wide = np.minimum(np.minimum(at, len(losses) - 1 - at), half)
+    means: list[float] = ((sums[at + wide + 1] - sums[at - wide]) / (2 * wide + 1)).tolist()
+    return means
+
+
+def _name_ends(
+    figure: go.Figure,
+    lines: Mapping[str, Sequence[Point]],
+    names: Mapping[str, str],
+    theme: Theme,
+) -> None:
+    """At the right edge, in the order of the ends and no nearer than two names may stand."""
+    low, high = _range(lines)
+    apart, below = NAME_HEIGHT * (high - low), -math.inf
+    for task in sorted(names, key=lambda task: lines[task][-1][1]):
+        below = max(lines[task][-1][1], below + apart)
         figure.add_annotation(
-            x=number, y=below, text=plain(task), showarrow=False, xanchor="left", xshift=8,
-            font={"size": 11, "color": TOKENS[theme]["ink2"]},
+            x=1, xref="paper", y=min(below, high), text=plain(names[task]), showarrow=False,
+            xanchor="left", xshift=8, font={"size": 12, "weight": 600},
+        )  # fmt: skip
+        figure.add_scatter(
+            x=[lines[task][-1][0]], y=[lines[task][-1][1]], mode="markers", hoverinfo="skip",
+            marker={"color": TOKENS[theme]["ink"], "size": 7}, cliponaxis=False,
         )  # fmt: skip
 
 
 def _name_points(
     figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme
 ) -> None:
+    """The first point and the current step, each with its loss over it."""
     tokens = TOKENS[theme]
     now = [point for point in points if point[0] == step]
-    ends = [end for end in (points[0], points[-1]) if end not in now]
-    marks: list[tuple[Point, str, float]] = [(end, tokens["ink"], 7) for end in ends]
-    marks += [(point, tokens["mark"], 12) for point in now[:1]]
+    marks: list[tuple[Point, str, float]] = [(point, tokens["mark"], 12) for point in now[:1]]
+    if points[0] not in now and len(points) > 1:
+        marks.append((points[0], tokens["ink"], 7))
+    middle = (points[0][0] + points[-1][0]) / 2
     for (number, loss), fill, size in marks:
+        is_left = number < middle
         figure.add_scatter(
-            x=[number],
-            y=[loss],
-            mode="markers+text",
+            x=[number], y=[loss], mode="markers", hoverinfo="skip", cliponaxis=False,
             marker={"color": fill, "size": size, "line": {"color": tokens["ink"], "width": 1.6}},
-            text=[f"{loss:.3f}"],
-            textposition="top right" if number != points[-1][0] else "top center",
-            textfont={"color": tokens["ink"], "size": 12, "weight": 650},
-            hoverinfo="skip",
-            cliponaxis=False,
-        )
+        )  # fmt: skip
+        figure.add_annotation(
+            x=number, y=loss, text=f"{loss:.3f}", showarrow=False, yanchor="bottom", yshift=6,
+            xanchor="left" if is_left else "right", xshift=4 if is_left else 2,
+            bgcolor=tokens["panel"], borderpad=0, font={"size": 12, "weight": 650},
+        )  # fmt: skip

@@ -6,13 +6,15 @@ from statistics import median
 import plotly.graph_objects as go
 
 from vizdist.analysis.step_split import TaskSplit
-from vizdist.figures.theme import PARTS, TOKENS, Theme, blank, plain
+from vizdist.figures.theme import PARTS, TOKENS, Theme, blank, plain, round_ticks
 from vizdist.i18n.units import duration
 
 MS = 1_000_000
 SPACED = 60  #: from so many columns on they stand without gaps and outlines
+LEAST = 12  #: fewer columns are no wider than so many would be
 MANY_TICKS = 24  #: up to so many every column has its number
 STICKS_OUT = 3.0  #: times the median up to which columns are drawn whole
+REMARK = 0.42  #: of all columns, the width of a remark beside one on a narrow screen
 
 
 def columns_figure(
@@ -28,14 +30,16 @@ def columns_figure(
             figure.add_bar(x=numbers, y=heights, **_look(part, theme, words[part], len(columns)))
     top = _top(columns)
     figure.update_yaxes(range=[0, top * 1.08 / MS], nticks=4)
-    ticks = {"dtick": 1} if len(columns) <= MANY_TICKS else {"nticks": 12}
-    figure.update_xaxes(range=[numbers[0] - 0.6, numbers[-1] + 0.6], tickformat="d", **ticks)
+    ticks = numbers if len(numbers) <= MANY_TICKS else round_ticks(numbers[0], numbers[-1], 10)
+    last = max(numbers[-1], numbers[0] + LEAST - 1)
+    figure.update_xaxes(range=[numbers[0] - 0.6, last + 0.6], tickvals=ticks, tickformat="d")
     for column in columns:
+        if column.total > top:
+            _break(figure, column, top, theme)
         if column.step.number == step:
-            _frame(figure, column, theme)
-    for column in _named(columns, top):
+            (_frame if gap else _point)(figure, column, top, theme)
+    for column, on_left in _named(columns, top):
         said = words["step"].format(step=column.step.number)
-        on_left = column.step.number > numbers[0] + 0.75 * (numbers[-1] - numbers[0])
         _remark(figure, column, f"{said}  {duration(column.total)}", top, theme, on_left)
     return figure
 
@@ -46,13 +50,22 @@ def _top(columns: Sequence[TaskSplit]) -> float:
     return max(min(max(totals), STICKS_OUT * median(totals)), 1)
 
 
-def _named(columns: Sequence[TaskSplit], top: float) -> list[TaskSplit]:
-    """Those that stick out, the longest first, as far as their names have room."""
-    named: list[TaskSplit] = []
+def _named(columns: Sequence[TaskSplit], top: float) -> list[tuple[TaskSplit, bool]]:
+    """Those that stick out, the longest first, as far as their names have room.
+
+    Of each also whether its name stands left of it.
+    """
+    first, last = columns[0].step.number, columns[-1].step.number
+    wide = REMARK * max(last - first, LEAST)
+    named: list[tuple[TaskSplit, bool]] = []
+    taken: list[tuple[float, float]] = []
     for column in sorted(columns, key=lambda column: -column.total):
-        apart = [abs(column.step.number - other.step.number) for other in named]
-        if column.total > top and min(apart, default=len(columns)) > len(columns) / 4:
-            named.append(column)
+        number = column.step.number
+        on_left = number + wide > last and number - wide >= first
+        begin, end = (number - wide, number) if on_left else (number, number + wide)
+        if column.total > top and all(end < left or begin > right for left, right in taken):
+            named.append((column, on_left))
+            taken.append((begin, end))
     return named
 
 
@@ -74,10 +87,32 @@ def _look(part: str, theme: Theme, word: str, count: int) -> dict[str, object]:
     }
 
 
-def _frame(figure: go.Figure, column: TaskSplit, theme: Theme) -> None:
+def _frame(figure: go.Figure, column: TaskSplit, top: float, theme: Theme) -> None:
     figure.add_shape(
         type="rect", x0=column.step.number - 0.52, x1=column.step.number + 0.52,
-        y0=0, y1=column.total / MS, line={"color": TOKENS[theme]["ink"], "width": 2.4},
+        y0=0, y1=min(column.total, top * 1.07) / MS,
+        line={"color": TOKENS[theme]["ink"], "width": 2.4},
+    )  # fmt: skip
+
+
+def _point(figure: go.Figure, column: TaskSplit, top: float, theme: Theme) -> None:
+    """Columns of few pixels have no room for a frame: a mark over the current one."""
+    figure.add_scatter(
+        x=[column.step.number], y=[min(column.total, top) / MS], mode="markers", hoverinfo="skip",
+        marker={
+            "symbol": "triangle-down", "size": 11, "standoff": 7, "color": TOKENS[theme]["mark"],
+            "line": {"color": TOKENS[theme]["ink"], "width": 1.4},
+        },
+        cliponaxis=False,
+    )  # fmt: skip
+
+
+def _break(figure: go.Figure, column: TaskSplit, top: float, theme: Theme) -> None:
+    """A cut through a column that goes on above the chart."""
+    figure.add_shape(
+        type="line", x0=column.step.number - 0.55, x1=column.step.number + 0.55,
+        y0=0.97 * top / MS, y1=1.01 * top / MS,
+        line={"color": TOKENS[theme]["panel"], "width": 3},
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Plotly's share of the palette: one template a theme, the same tokens as assets/tokens.css."""
 
 import html
+import math
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -63,6 +64,18 @@ def plain(text: str) -> str:
     return html.escape(text, quote=False)
 
 
+def round_ticks(first: int, last: int, most: int = 6) -> list[int]:
+    """Round numbers between two whole ones, and both of these, none near another."""
+    if last - first < most:
+        return list(range(first, last + 1))
+    rough = (last - first) / most
+    power = 10 ** math.floor(math.log10(rough))
+    every = int(next(f * power for f in (1, 2, 5, 10) if f * power >= rough))
+    room = 0.6 * every
+    between = range(first + every - first % every, last, every)
+    return [first, *(n for n in between if n - first > room and last - n > room), last]
+
+
 def blank(theme: Theme, **layout: Any) -> go.Figure:
     """An empty figure in the look of the page: panel ground, line grid, 12 px, no title."""
     tokens = TOKENS[theme]
@@ -72,6 +85,7 @@ def blank(theme: Theme, **layout: Any) -> go.Figure:
         "zeroline": False,
         "fixedrange": True,
         "ticks": "",
+        "ticklabelstandoff": 3,
         "tickfont": {"color": tokens["ink2"], "size": 12},
     }
     figure = go.Figure()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vizdist.i18n.units import duration, micros, percentages, size
+from vizdist.i18n.units import duration, micros, percentages, size, tied
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,16 @@ def test_percentages_add_up_to_a_hundred(parts: list[int]) -> None:
         abs(share - 100 * part / sum(parts)) < 0.1000001
         for share, part in zip(shares, parts, strict=True)
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("took 9.24 ms on worker:1", "took 9.24\u00a0ms on worker:1"),
+        ("8.00 KiB, 38.7 % of it", "8.00\u00a0KiB, 38.7\u00a0% of it"),
+        ("3 messages of 2 B", "3 messages of 2\u00a0B"),
+        ("在第 401 步", "在第\u00a0401\u00a0步"),
+    ],
+)
+def test_a_number_and_its_unit_stay_on_one_line(text: str, shown: str) -> None:
+    assert tied(text) == shown

@@ -1,36 +1,43 @@
 """A run at a glance: what one row of the Library says of it."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vizdist.analysis.bytes_moved import bytes_moved
-from vizdist.analysis.faults import faults
+from vizdist.analysis.faults import Faults, RootCause, faults
 from vizdist.analysis.loss_curve import loss_curve
+from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
 
 HOUSEKEEPING = ("launcher", "collector", "client")
 
-Fault = tuple[str, dict[str, object]]  #: key below `library.faults`, and its values
-
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`losses` and `durations_ns` are in the order of steps; `step_bytes` is an average."""
+    """`losses` and `durations_ns` are in the order of steps; `step_bytes` is an average.
+
+    `counts` are of spans by what is wrong with them, `remarks` what was mended in its files.
+    """
 
     tasks: tuple[tuple[str, str], ...]
     durations_ns: tuple[int, ...]
     losses: tuple[float, ...]
     step_bytes: int
-    faults: tuple[Fault, ...]
+    cause: RootCause | None
+    counts: Mapping[str, int]
+    remarks: tuple[Problem, ...]
 
 
 def overview(trace: Trace) -> Overview:
+    wrong = faults(trace)
     return Overview(
         tasks=tuple(cluster_tasks(trace)),
         durations_ns=tuple(step.duration for step in trace.steps),
         losses=tuple(loss for _, loss in loss_curve(trace).main),
         step_bytes=round(bytes_moved(trace).per_step),
-        faults=tuple(_faults(trace)),
+        cause=wrong.cause,
+        counts=_counts(wrong),
+        remarks=tuple(p for p in trace.problems if p.kind != "count"),  # that is unwritten
     )
 
 
@@ -47,18 +54,10 @@ def _servers_first(task: tuple[str, str]) -> tuple[bool, str, int]:
     return job != "ps", job, int(index) if index.isdecimal() else 0
 
 
-def _faults(trace: Trace) -> Iterator[Fault]:
-    found, outcome = faults(trace), trace.manifest.outcome
-    for record in found.tasks:
-        yield record.outcome, {"task": record.task}
-    if outcome in ("running", "interrupted") and not trace.is_foreign:
-        yield outcome, {}
+def _counts(wrong: Faults) -> dict[str, int]:
     counts = {
-        "unwritten": found.num_missing,
-        "unfinished": sum(found.unfinished.values()),
-        "errors": sum(found.errors.values()),
-        "problems": sum(problem.kind != "count" for problem in trace.problems),  # that is unwritten
+        "unwritten": wrong.num_missing,
+        "unfinished": sum(wrong.unfinished.values()),
+        "errors": sum(wrong.errors.values()),
     }
-    for key, count in counts.items():
-        if count:
-            yield key, {"count": f"{count:,}"}
+    return {key: count for key, count in counts.items() if count}

@@ -12,6 +12,7 @@ from vizdist.analysis.summary import Sentence, Summary, summarise
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, micros, percentages, size
 from vizdist.store.details import hex_id
+from vizdist.store.problems import Problem
 from vizdist.store.trace import StepInfo, Trace
 
 
@@ -115,8 +116,12 @@ def _problems(trace: Trace, lang: Lang) -> Iterator[str]:
     if trace.problems:
         yield t("analysis.report.problems", lang)
     for problem in trace.problems:
-        values = {"count": f"{problem.count:,}", "where": problem.where, "detail": problem.detail}
-        yield "  " + t(f"analysis.problem.{problem.kind}", lang, **values)
+        yield f"  {problem_text(problem, lang)}"
+
+
+def problem_text(problem: Problem, lang: Lang) -> str:
+    values = {"where": problem.where, "detail": problem.detail}
+    return t(f"analysis.problem.{problem.kind}", lang, count=problem.count, **values)
 
 
 def _as_mapping(trace: Trace, seen: Summary, step: int | None) -> dict[str, Any]:

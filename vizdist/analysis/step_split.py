@@ -46,23 +46,21 @@ class TaskSplit:
 
 def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
     """Every task that took part in the step; first the one that leads it."""
-    places = trace.step_places(step)
-    rows = np.array([trace.tasks.index(row.task) for row in trace.rows])
-    owner = rows[trace.all.row[places]]
-    found = []
-    for number in np.unique(owner):
-        own = trace.all.take(places[owner == number])
-        intervals = _intervals(trace, own)
-        lengths = paint(intervals, step.start, step.end)
-        parts = dict(zip(CLASSES, lengths, strict=True))
-        found.append(TaskSplit(trace.tasks[number], step, parts))
     leads = _leader(trace, step)
-    return sorted(found, key=lambda split: split.task != leads)
+    spans = trace.all.take(trace.step_places(step))
+    others = sorted({*spans.task.tolist()} - {leads}, key=trace.tasks.index)
+    return [_split(trace, step, task, spans) for task in (leads, *others)]
 
 
 def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
     """The share of the task that leads the step."""
-    return split_step(trace, step)[0]
+    return _split(trace, step, _leader(trace, step), trace.all.take(trace.step_places(step)))
+
+
+def _split(trace: Trace, step: StepInfo, task: str, spans: Spans) -> TaskSplit:
+    intervals = _intervals(trace, spans.take(spans.task == task))
+    lengths = paint(intervals, step.start, step.end)
+    return TaskSplit(task, step, dict(zip(CLASSES, lengths, strict=True)))
 
 
 def _leader(trace: Trace, step: StepInfo) -> str:

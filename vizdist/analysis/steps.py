@@ -36,16 +36,22 @@ def step_facts(trace: Trace, number: int) -> tuple[int, int]:
 
 
 def steps_around(trace: Trace, number: int) -> StepRow:
-    """The steps of the task that runs this one, as many as fit, with this one among them."""
-    task = trace.step(number).task
+    """Steps of one task, as many as fit, with this one among them.
+
+    Of several that run one of this number it is the task in which a step stands out.
+    """
+    slow = step_times(trace).outlier
+    tasks = [step.task for step in trace.steps if step.number == number]
+    task = slow.task if slow and slow.task in tasks else trace.step(number).task
     steps = [step for step in trace.steps if step.task == task]
     at = next(i for i, step in enumerate(steps) if step.number == number)
     first = max(0, min(at - MAX_COLUMNS // 2, len(steps) - MAX_COLUMNS))
     shown = steps[first : first + MAX_COLUMNS]
-    return StepRow(task, tuple(split_of_client(trace, step) for step in shown), len(steps))
+    splits = tuple(split_of_client(trace, step) for step in shown)
+    return StepRow(splits[0].task, splits, len(steps))
 
 
-def splits_of(trace: Trace, number: int, most: int = 2) -> list[TaskSplit]:
+def splits_of(trace: Trace, number: int, most: int = 4) -> list[TaskSplit]:
     """The split of a step for each of the first tasks that run one of this number."""
-    steps = [step for step in trace.steps if step.number == number]
-    return [split_of_client(trace, step) for step in steps[:most]]
+    steps = [step for step in trace.steps if step.number == number][:most]
+    return [split_of_client(trace, step) for step in sorted(steps, key=lambda one: one.task)]

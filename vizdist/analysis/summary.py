@@ -70,7 +70,7 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         yield Sentence(f"cause.{cause.key}", cause.values, "timeline", cause.proof, cause.step)
     steps = sorted({step.number for step in seen.times.steps})
     if not steps:
-        yield Sentence("headline.no_steps", {"count": len(trace), "spans": f"{len(trace):,}"})
+        yield Sentence("headline.no_steps", {"count": len(trace)})
         return
     losses = seen.loss.main
     if len(losses) > 1:
@@ -196,9 +196,5 @@ def _of_faults(wrong: Faults) -> Iterator[Sentence]:
 def _of_spans(trace: Trace) -> Iterator[Sentence]:
     """Of a trace without steps: how much there is, and where."""
     if len(trace):
-        values = {
-            "count": len(trace.tasks),
-            "lanes": f"{len({(row.task, row.lane) for row in trace.rows}):,}",
-            "time": str(duration(trace.end - trace.start)),
-        }
+        values = {"count": len(trace.tasks), "time": str(duration(trace.end - trace.start))}
         yield Sentence("spans", values, "timeline")

@@ -2,7 +2,7 @@
 
 A catalogue is a folder of TOML files, one an area: `library.toml` holds the keys `library.…`.
 `**` around a part of a text makes it bold; values are put in afterwards, so that a name from a
-trace is never markup. A text that depends on a number has the forms `one` and `other`.
+trace is never markup. An English text that depends on `count` has the forms `one` and `other`.
 """
 
 import tomllib

@@ -1,6 +1,12 @@
 """Numbers as people read them: one unit, three figures, a space before it."""
 
+import re
 from typing import NamedTuple
+
+#: Spaces that no line may end at: between a number and its unit, or its Chinese counting word.
+_TIES = re.compile(
+    r"(?<=\d) (?=(?:[µmn]?s|B|[KMG]iB|%)(?![a-z])|[\u4e00-\u9fff×])|(?<=[第×]) (?=\d)"
+)
 
 _US = 1_000
 _MS = 1_000_000
@@ -47,6 +53,11 @@ def size(num_bytes: float) -> Quantity:
     while abs(value) >= 999.5 and units:
         value, unit = value / 1024, units.pop(0)
     return Quantity(f"{value:,.0f}" if unit == "B" else figures(value), unit)
+
+
+def tied(text: str) -> str:
+    """With no-break spaces where a number and what it counts stand together."""
+    return _TIES.sub("\u00a0", text)
 
 
 def percentages(parts: list[float], decimals: int = 1) -> list[float]:

@@ -50,7 +50,15 @@ function complete(link) {
   link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)));
 }
 
+/** Whether a menu was open. */
+function closeMenu() {
+  const button = document.querySelector('[data-do="menu"][aria-expanded="true"]');
+  button?.setAttribute("aria-expanded", "false");
+  return Boolean(button);
+}
+
 function onClick(event) {
+  if (!event.target.closest?.(".menu, .switches")) closeMenu();
   const target = event.target.closest?.("[data-go], [data-do], [data-sel]");
   if (!target) return;
   if (target.dataset.do) {
@@ -76,7 +84,8 @@ function onInput(event) {
 }
 
 const KEYS = {
-  "[": ACTIONS.previous, "]": ACTIONS.next, "?": ACTIONS.help, Escape: ACTIONS.clear,
+  "[": ACTIONS.previous, "]": ACTIONS.next, "?": ACTIONS.help,
+  Escape: () => closeMenu() || ACTIONS.clear(),
   "/": () => document.getElementById("search")?.focus(),
 };
 
@@ -85,10 +94,10 @@ function onKey(event) {
   if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return;
   if (typing) return;
   const action = KEYS[event.key];
-  const page = document.querySelector(`.rail [data-key="${CSS.escape(event.key.toLowerCase())}"]`);
-  if (!action && !page) return;
+  const button = document.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+  if (!action && !button) return;
   event.preventDefault();
-  if (action) action(); else page.click();
+  if (action) action(); else button.click();
 }
 
 let started = false;

@@ -53,11 +53,14 @@ def serving(library: Library, prefix: str = "/") -> Iterator[str]:
         create_app(library, url_prefix=prefix), lifespan="off", log_level="warning"
     )
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    # a daemon, as a test that fails within its `for` leaves this generator where it stands
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}"
-    server.should_exit = True
-    thread.join(10)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}{prefix}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
 
 
 @pytest.fixture(scope="package")

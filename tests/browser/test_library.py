@@ -49,4 +49,4 @@ def test_an_empty_library_says_how_to_begin(tab: Tab, width: int) -> None:
 def test_a_folder_that_cannot_be_opened_is_a_row_that_says_so(tab: Tab, tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     for url in serving(Library([tmp_path])):
-        expect(tab(url).locator(".run")).to_contain_text("cannot be opened")
+        expect(tab(url).locator(".run")).to_contain_text("broken.json is of no format known here")

@@ -31,9 +31,9 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
     @callback(app, *parts, Output("title", "data"), Input("route", "data"))
     def show_page(route: Route) -> tuple[Any, ...]:
         page, view, trace = _resolve(library, pages, route)
-        entries = shell.rail(pages, view)
-        body = page.layout(library, view) if page else _lost(view, route["path"])
-        skip, keys = t("shell.skip", view.lang), help_dialog(view.lang)
+        entries = shell.rail(pages, view, trace)
+        body = page.layout(library, view) if page else _lost(library, route)
+        skip, keys = t("shell.skip", view.lang), help_dialog(view)
         return entries, body, entries, skip, keys, shell.title(view, trace)
 
     @callback(app, Output("header", "children"), Input("route", "data"), Input("step", "data"))
@@ -48,7 +48,7 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
     @callback(app, Output("strip", "children"), *seen)
     def show_strip(route: Route, sel: Selection | None, step: int | None) -> list[Component]:
         _, view, trace = _resolve(library, pages, route)
-        return strip(trace, sel, trace and shown_step(trace, step), view, pages)
+        return strip(trace, sel, shown_step(trace, step) if trace else None, view, pages)
 
 
 def _resolve(
@@ -63,6 +63,16 @@ def _resolve(
         return None, View("", "", view.lang), None
 
 
-def _lost(view: View, path: str) -> Component:
-    what = "no_trace" if path.startswith("/t/") else "not_there"
-    return not_there(view.lang, f"shell.{what}", f"shell.{what}_next")
+def _lost(library: Library, route: Route) -> Component:
+    """No such page, no such run, or a run that is there and cannot be read: then why."""
+    view = view_of(route)
+    if not view.trace:
+        return not_there(view.lang, "not_there")
+    known = next((entry for entry in library.entries() if entry.id == view.trace), None)
+    if known is None:
+        return not_there(view.lang, "no_trace")
+    try:
+        library.open(view.trace)
+    except TraceError as error:
+        return not_there(view.lang, "unreadable", name=known.title, reason=str(error))
+    return not_there(view.lang, "not_there")

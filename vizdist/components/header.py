@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.overview import cluster_tasks
 from vizdist.analysis.steps import step_numbers
-from vizdist.components.cards import button, chip, icon, link
+from vizdist.components.cards import HIDDEN, button, chip, icon, link, says
 from vizdist.i18n import Lang, t
 from vizdist.store.trace import Trace
 
@@ -42,15 +42,15 @@ def finder(lang: Lang) -> Component:
             icon("search"),
             html.Span(t("shell.header.find", lang), className="unseen"),
             dcc.Input(id="search", type="search", placeholder=t("shell.header.find", lang)),
-            html.Kbd("/", **{"aria-hidden": "true"}),
+            html.Kbd("/", **HIDDEN),
         ],
         className="finder",
     )
 
 
 def _mark(lang: Lang) -> Component:
-    mark = html.Span(className="mark", **{"aria-hidden": "true"})
-    return link(mark, "/", kind="mark-link", **{"aria-label": t("shell.pages.library", lang)})
+    label = t("shell.pages.library", lang)
+    return link(html.Span(className="mark", **HIDDEN), "/", kind="mark-link", **says(label))
 
 
 def _space() -> Component:
@@ -79,11 +79,7 @@ def _stepper(numbers: Sequence[int], step: int, lang: Lang) -> Component:
         id="stepper",
         className="stepper",
         role="group",
-        **{
-            "aria-label": t("shell.header.steps", lang),
-            "data-step": step,
-            "data-steps": json.dumps(numbers),
-        },
+        **says(t("shell.header.steps", lang), data_step=step, data_steps=json.dumps(numbers)),
     )
 
 
@@ -92,7 +88,7 @@ def _counts(trace: Trace, lang: Lang) -> Component:
     recorded, written = trace.manifest.recorded or len(trace), trace.manifest.written or len(trace)
     lost = max(0, recorded - min(written, len(trace)))
     counts = {"recorded": f"{recorded:,}", "written": f"{written:,}", "read": f"{len(trace):,}"}
-    words = t("shell.header.spans", lang, count=f"{len(trace):,}", dropped=f"{lost:,}")
+    words = t("shell.header.spans", lang, count=len(trace), dropped=f"{lost:,}")
     return chip(
         [
             icon("warning" if lost else "check"),
@@ -100,14 +96,14 @@ def _counts(trace: Trace, lang: Lang) -> Component:
             html.Span(f"{lost or len(trace):,}", className="number"),
         ],
         kind="error counts" if lost else "outline counts",
-        says=t("shell.header.spans_says", lang, **counts),
+        title=t("shell.header.spans_says", lang, **counts),
     )
 
 
 def _clock(lang: Lang) -> Component:
     words = html.Span(t("shell.header.clock", lang), className="words")
-    says = t("shell.header.clock_says", lang)
-    return chip([icon("clock"), words], kind="outline clock", says=says)
+    title = t("shell.header.clock_says", lang)
+    return chip([icon("clock"), words], kind="outline clock", title=title)
 
 
 def _switches(lang: Lang) -> list[Component]:

@@ -3,23 +3,46 @@
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.components.cards import button, icon
-from vizdist.i18n import Lang, t
+from vizdist.components.cards import button, icon, says
+from vizdist.components.view import View
+from vizdist.i18n import t
 
-KEYS = (
-    (("?",), "help"),
+Keys = tuple[tuple[tuple[str, ...], str], ...]  #: (keys, name of their text below shell.help)
+
+RUN: Keys = (
     (("[", "]"), "step"),
     (("G",), "graph"),
     (("T",), "timeline"),
     (("Esc",), "clear"),
-    (("Tab",), "order"),
 )
+CANVAS: Keys = (
+    (("←", "↑", "→", "↓"), "walk"),
+    (("Enter",), "choose"),
+    (("F",), "fit"),
+    (("L",), "table"),
+)
+#: What a page adds to the keys of every page of a run.
+OF_PAGE: dict[str, Keys] = {
+    "library": ((("/",), "find"),),
+    "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("+", "−"), "zoom")),
+    "timeline": (
+        *CANVAS,
+        (("W", "S"), "zoom"),
+        (("A", "D"), "pan_time"),
+        (("0",), "whole_step"),
+        (("PgUp", "PgDn"), "rows"),
+    ),
+}
+ALWAYS: Keys = ((("Tab",), "order"), (("?",), "help"))
 
 
-def help_dialog(lang: Lang) -> Component:
+def help_dialog(view: View) -> Component:
+    """The keys of the page that is shown, its own ones first."""
+    lang = view.lang
+    keys = (*OF_PAGE.get(view.page, ()), *(RUN if view.trace else ()), *ALWAYS)
     rows = [
-        html.Div([html.Dt([html.Kbd(key) for key in keys]), html.Dd(t(f"shell.help.{name}", lang))])
-        for keys, name in KEYS
+        html.Div([html.Dt([html.Kbd(key) for key in one]), html.Dd(t(f"shell.help.{name}", lang))])
+        for one, name in keys
     ]
     title = html.H2(t("shell.help.title", lang))
     close = button("close", t("shell.help.close", lang), icon("close"))
@@ -27,5 +50,5 @@ def help_dialog(lang: Lang) -> Component:
         [html.Div([title, close], className="dialog-head"), html.Dl(rows)],
         id="help",
         className="dialog",
-        **{"aria-label": t("shell.help.title", lang)},
+        **says(t("shell.help.title", lang)),
     )

@@ -6,13 +6,15 @@ from statistics import median_low
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.components.cards import says
 from vizdist.figures import spark
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 
 _LETTERS = {"worker": "W", "ps": "P", "chief": "C"}
 MAX_SQUARES = 10
-FAR = 2  #: times the median from which a step is drawn as a fault
+FAR = 2  #: times the median from which a step may be drawn as one that stands out
+FEW = 50  #: a step in so many may stand out; where more are slow, slow is usual
 
 
 def task_squares(tasks: Sequence[tuple[str, str]], lang: Lang) -> Component:
@@ -23,50 +25,49 @@ def task_squares(tasks: Sequence[tuple[str, str]], lang: Lang) -> Component:
         job = task.partition(":")[0]
         kind = "square" + (" gap" if job_before not in ("", job) else "")
         bad = outcome in ("failed", "killed", "lost")
-        squares.append(
-            html.Span(
-                _LETTERS.get(job, job[:1].upper()),
-                className=f"{kind} bad" if bad else kind,
-                title=t(f"library.outcome.{outcome}", lang, task=task),
-            )
-        )
-        job_before = job
+        known = job in _LETTERS
+        title = t(f"library.outcome.{outcome}", lang, task=task) if known else task
+        kind = f"{kind} bad" if bad else kind
+        squares.append(html.Span(_LETTERS.get(job), className=kind, title=title))
+        job_before = job if known else ""
     more = len(tasks) - MAX_SQUARES
     rest = [html.Span(f"+{more}", className="more")] if more > 0 else []
     words = ", ".join(task for task, _ in tasks)
-    return html.Div([*squares, *rest], className="squares", role="img", **{"aria-label": words})
+    return html.Div([*squares, *rest], className="squares", role="img", **says(words))
 
 
-def _picture(layers: Sequence[tuple[str, str]], says: str) -> Component:
+def _picture(layers: Sequence[tuple[str, str]], label: str) -> Component:
     """Layers of (class, mask); the class gives the colour."""
     return html.Div(
         [html.Span(className=f"mask {kind}", style={"maskImage": mask}) for kind, mask in layers],
         className="spark",
         role="img",
-        **{"aria-label": says},
+        **says(label),
     )
 
 
 def loss_line(losses: Sequence[float], lang: Lang) -> Component:
     if not losses:
         return html.Span(t("library.no_loss", lang), className="hint")
-    says = t("library.loss_says", lang, first=f"{losses[0]:.3f}", last=f"{losses[-1]:.3f}")
-    return _picture([("ink", spark.line(losses))], says)
+    label = t("library.loss_says", lang, first=f"{losses[0]:.3f}", last=f"{losses[-1]:.3f}")
+    return html.Div(_picture([("ink", spark.line(losses))], label), title=label)
 
 
 def step_dots(durations_ns: Sequence[int], top_ns: float, lang: Lang) -> Component:
-    """The median in numbers, every step as a dot; those far above it in the hue of faults."""
+    """The median in numbers, every step as a dot; the few far above it in the hue of faults."""
     if not durations_ns:
         return html.Span(t("library.no_steps", lang), className="hint")
     middle = median_low(durations_ns)
-    usual = [ns for ns in durations_ns if ns <= FAR * middle]
-    slow = [ns for ns in durations_ns if ns > FAR * middle]
+    few = max(1, len(durations_ns) // FEW)
+    far = max(FAR * middle, sorted(durations_ns)[-few - 1] if len(durations_ns) > few else 0)
+    usual = [ns for ns in durations_ns if ns <= far]
+    slow = [ns for ns in durations_ns if ns > far]
     layers = [
         ("ink3", spark.dots(usual, top_ns)),
         ("error", spark.dots(slow, top_ns)),
         ("ink", spark.tick(middle, top_ns)),
     ]
     said = duration(middle)
-    says = t("library.steps_say", lang, count=len(durations_ns), median=str(said))
+    label = t("library.steps_say", lang, count=len(durations_ns), median=str(said))
     number = html.Div([html.B(said.number), f" {said.unit}"], className="median")
-    return html.Div([number, _picture(layers, says)])
+    return html.Div([number, _picture(layers, label)], title=label)

@@ -5,6 +5,7 @@ the stores below, and every view depends on those.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, dcc, html
@@ -17,6 +18,7 @@ from vizdist.i18n import t
 from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps")
+_POLITE: dict[str, Any] = {"aria-live": "polite"}
 _KEYS = {"graph": "g", "timeline": "t", "replay": "r"}  #: single keys that go to a page
 
 _INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
@@ -34,7 +36,7 @@ _MANTINE = {
 
 def skeleton() -> Component:
     """The layout that never changes; pages and words are put into it."""
-    return dmc.MantineProvider(
+    layout: Component = dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh=False),
             *(dcc.Store(id=name) for name in STORES),
@@ -42,18 +44,20 @@ def skeleton() -> Component:
             html.Header(id="header", className="header"),
             html.Nav(id="rail", className="rail"),
             html.Main(id="main", className="main", tabIndex=-1),
-            html.Footer(id="strip", className="strip", **{"aria-live": "polite"}),
+            html.Footer(id="strip", className="strip", **_POLITE),
             html.Nav(id="tabs", className="tabs"),
             html.Div(id="overlay"),
         ],
         id="mantine",
         theme=_MANTINE,
     )
+    return layout
 
 
-def rail(pages: Sequence[Page], view: View) -> list[Component]:
+def rail(pages: Sequence[Page], view: View, trace: Trace | None) -> list[Component]:
     """One entry a built page. Pages of a run are there only when a run is open."""
-    return [_entry(page, view) for page in pages if "{trace}" not in page.PATH or view.trace]
+    shown = [page for page in pages if "{trace}" not in page.PATH or view.trace]
+    return [_entry(page, view, trace) for page in shown]
 
 
 def title(view: View, trace: Trace | None) -> str:
@@ -62,13 +66,16 @@ def title(view: View, trace: Trace | None) -> str:
     return " · ".join([*([trace.title] if trace else []), *page, "vizdist"])
 
 
-def _entry(page: Page, view: View) -> Component:
+def _entry(page: Page, view: View, trace: Trace | None) -> Component:
+    """A page the run has nothing for stays in its place, pale, and says why."""
     name = page.NAME
     attributes = {"aria-current": "page"} if view.page == name else {}
     if name in _KEYS:
         attributes["data-key"] = _KEYS[name]
-    children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
     kind = "rail-item first" if name == "library" else "rail-item"
+    if name == "graph" and trace is not None and not trace.graphs:
+        attributes |= {"title": t("graph.no_graph", view.lang), "aria-disabled": "true"}
+    children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
     return link(children, view.href(page.PATH), kind=kind, **attributes)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a step went: a bar a worker, and a legend whose numbers add up to the step."""
+"""Where the time of a step went: a bar a worker, and the numbers, which add up to the step."""
 
 from collections.abc import Sequence
 
@@ -13,18 +13,19 @@ from vizdist.i18n.units import micros, percentages
 
 def split_bars(splits: Sequence[TaskSplit], lang: Lang) -> Component:
     """Asynchronous workers each run a step of the same number; their numbers stand side by side."""
-    legend = [_entry(name, splits, lang) for name in CLASSES]
-    return html.Div(
-        [
-            html.Div([_row(split, len(splits) > 1, lang) for split in splits], className="splits"),
-            html.Div(legend, className="legend" if len(splits) == 1 else "legend wide"),
-        ]
-    )
+    names = [name for name in CLASSES if any(split.parts[name] for split in splits)]
+    numbers = _legend(names, splits[0], lang) if len(splits) == 1 else _table(names, splits, lang)
+    rows = [_row(split, len(splits) > 1, lang) for split in splits]
+    return html.Div([html.Div(rows, className="splits"), numbers])
 
 
 def _row(split: TaskSplit, named: bool, lang: Lang) -> Component:
     shares = percentages([float(split.parts[name]) for name in CLASSES])
-    parts = [_part(name, share, lang) for name, share in zip(CLASSES, shares, strict=True) if share]
+    parts = [
+        _part(name, share, split.parts[name], lang)
+        for name, share in zip(CLASSES, shares, strict=True)
+        if share
+    ]
     name = [html.B(split.task), html.Span(f"{micros(split.total)} µs")]
     return html.Div(
         [
@@ -35,17 +36,39 @@ def _row(split: TaskSplit, named: bool, lang: Lang) -> Component:
     )
 
 
-def _part(name: str, share: float, lang: Lang) -> Component:
+def _part(name: str, share: float, ns: int, lang: Lang) -> Component:
     word = t(f"shell.class.{name}", lang)
     label = html.Span([html.B(word), html.Span(f"{share:.1f} %")], className="on-chip")
+    meaning = t(f"shell.class_says.{name}", lang)
     return html.Div(
         label,
         className=f"part fill-{name}",
         style={"flexGrow": share},
-        title=f"{word} {share:.1f} %",
+        title=f"{word} {share:.1f} %, {micros(ns)} µs. {meaning}",
     )
 
 
-def _entry(name: str, splits: Sequence[TaskSplit], lang: Lang) -> Component:
-    times = " · ".join(micros(split.parts[name]) for split in splits)
-    return html.Span([swatch(name), t(f"shell.class.{name}", lang), html.B(times)])
+def _name(name: str, lang: Lang) -> list[Component | str]:
+    return [swatch(name), t(f"shell.class.{name}", lang)]
+
+
+def _legend(names: Sequence[str], split: TaskSplit, lang: Lang) -> Component:
+    entries = [
+        html.Span(
+            [*_name(name, lang), html.B(micros(split.parts[name]))],
+            title=t(f"shell.class_says.{name}", lang),
+        )
+        for name in names
+    ]
+    return html.Div(entries, className="legend")
+
+
+def _table(names: Sequence[str], splits: Sequence[TaskSplit], lang: Lang) -> Component:
+    """A group a class: its name, then each worker's µs, in the order of the bars."""
+    tasks = [html.Span(), *(html.B(split.task) for split in splits)]
+    groups = [html.Div(tasks, className="split-tasks")]
+    for name in names:
+        numbers = [html.B(micros(split.parts[name])) for split in splits]
+        title = t(f"shell.class_says.{name}", lang)
+        groups.append(html.Div([html.Span(_name(name, lang)), *numbers], title=title))
+    return html.Div(groups, className="split-table", style={"--workers": len(splits)})

@@ -23,7 +23,8 @@ def strip(
     """Nothing selected: the step itself stands here, as the thing all views show."""
     lang = view.lang
     if trace is None or (sel is None and step is None):
-        return [html.Span(t("shell.none", lang), className="hint")]
+        words = "none" if trace is not None else "none_open"
+        return [html.Span(t(f"shell.{words}", lang), className="hint")]
     close = [button("clear", t("shell.close", lang), icon("close"))] if sel else []
     name, title, facts = _said(trace, sel, step, lang)
     return [
@@ -46,7 +47,7 @@ def _said(
         return _ICONS.get(sel["type"], "op"), found.title if found else sel["id"], facts
     number = step or 0
     duration, count = step_facts(trace, number)
-    facts = t("shell.step_facts", lang, duration=micros(duration), count=f"{count:,}")
+    facts = t("shell.step_facts", lang, duration=micros(duration), count=count)
     return "clock", t("shell.header.step", lang, step=f"{number:,}"), facts
 
 

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 from statistics import median_low
+from typing import Any
 
 from dash import Dash, html
 from dash.development.base_component import Component
 
 from vizdist.analysis.overview import Overview, overview
+from vizdist.analysis.report import problem_text
 from vizdist.components.cards import chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
 from vizdist.components.view import View
@@ -20,7 +22,7 @@ NAME = "library"
 PATH = "/"
 COLUMNS = ("run", "tasks", "loss", "time", "moved", "faults")
 
-Row = tuple[Entry, Overview | None]
+Row = tuple[Entry, Overview | str]  #: or why the trace cannot be opened
 
 
 def layout(library: Library, view: View) -> Component:
@@ -32,36 +34,40 @@ def layout(library: Library, view: View) -> Component:
     return html.Div([title, _table(rows, view.lang)], className="reading library")
 
 
-def _overview(library: Library, entry: Entry) -> Overview | None:
-    """None: the trace cannot be opened; its row says so."""
+def _overview(library: Library, entry: Entry) -> Overview | str:
     try:
         return overview(library.open(entry.id))
-    except TraceError:
-        return None
+    except TraceError as error:
+        return str(error)
 
 
 def _table(rows: Sequence[Row], lang: Lang) -> Component:
     head = [html.Th(t(f"library.columns.{name}", lang), scope="col") for name in COLUMNS]
-    medians = [median_low(seen.durations_ns) for _, seen in rows if seen and seen.durations_ns]
+    times = [seen.durations_ns for _, seen in rows if isinstance(seen, Overview)]
+    medians = [median_low(durations) for durations in times if durations]
     scale_ns = 3 * max(medians, default=0)  # one scale for all runs; slower steps lie at its end
     body = [_row(entry, seen, scale_ns, lang) for entry, seen in rows]
+    found: dict[str, Any] = {"data-none": t("library.none_found", lang)}
     return html.Section(
-        html.Table([html.Thead(html.Tr(head)), html.Tbody(body)], className="runs"),
+        html.Table([html.Thead(html.Tr(head)), html.Tbody(body, **found)], className="runs"),
         className="card flush",
     )
 
 
-def _row(entry: Entry, seen: Overview | None, scale_ns: int, lang: Lang) -> Component:
+def _row(entry: Entry, seen: Overview | str, scale_ns: int, lang: Lang) -> Component:
     name = _name(entry, lang)
-    if seen is None:
-        broken = chip([icon("warning"), t("library.unreadable", lang)], kind="error")
-        return html.Tr([html.Td(name), html.Td(broken, colSpan=len(COLUMNS) - 1)], className="run")
+    if isinstance(seen, str):
+        words = [html.B(t("library.unreadable", lang)), html.Span(seen)]
+        broken = html.Div([icon("warning"), html.Div(words)], className="broken")
+        row = [
+            html.Td(name, className="cell-run"),
+            html.Td(broken, colSpan=len(COLUMNS) - 1, className="cell-faults"),
+        ]
+        return html.Tr(row, className="run")
     cells = [
         name,
         task_squares(seen.tasks, lang),
-        loss_line(seen.losses, lang),
-        step_dots(seen.durations_ns, scale_ns, lang),
-        str(size(seen.step_bytes)),
+        *(_measured(seen, scale_ns, lang)),
         _faults(seen, lang),
     ]
     return html.Tr(
@@ -73,9 +79,18 @@ def _row(entry: Entry, seen: Overview | None, scale_ns: int, lang: Lang) -> Comp
     )
 
 
+def _measured(seen: Overview, scale_ns: int, lang: Lang) -> list[Component | str]:
+    """Loss, times and bytes of steps; a trace without steps has none of them."""
+    if not seen.durations_ns:
+        return [html.Span("–", className="hint"), step_dots((), scale_ns, lang), "–"]
+    loss, times = loss_line(seen.losses, lang), step_dots(seen.durations_ns, scale_ns, lang)
+    return [loss, times, str(size(seen.step_bytes))]
+
+
 def _name(entry: Entry, lang: Lang) -> Component:
     manifest = entry.manifest
-    strategy = manifest.strategy or t("library.foreign", lang)
+    is_ours = bool(manifest.run_id)
+    strategy = manifest.strategy or t("library.graph_run" if is_ours else "library.foreign", lang)
     kind = " · ".join(part for part in (manifest.workload, _age(entry.changed_ns, lang)) if part)
     return html.Div(
         [
@@ -96,10 +111,19 @@ def _age(changed_ns: int, lang: Lang) -> str:
 
 
 def _faults(seen: Overview, lang: Lang) -> Component:
-    chips = [
-        chip([icon("warning"), t(f"library.faults.{key}", lang, **values)], kind="error")
-        for key, values in seen.faults
-    ]
+    """The root cause alone is a fault; what follows from it is counted."""
+    counts = [t(f"library.faults.{key}", lang, count=count) for key, count in seen.counts.items()]
+    chips = []
+    if seen.cause is not None:
+        words = t(f"analysis.cause.{seen.cause.key}", lang, **seen.cause.values).rstrip(".。")
+        chips.append(chip([icon("warning"), html.Span(words)], kind="error"))
+    if counts and seen.cause is None:
+        chips.append(chip([icon("warning"), html.Span(" · ".join(counts))], kind="error"))
+    elif counts:
+        chips.append(chip(" · ".join(counts)))
+    if seen.remarks:
+        words = t("library.faults.remarks", lang, count=len(seen.remarks))
+        chips.append(chip(words, title="\n".join(problem_text(p, lang) for p in seen.remarks)))
     return html.Div(chips or t("library.no_faults", lang), className="faults")
 
 

@@ -10,12 +10,14 @@ from dash.development.base_component import Component
 from vizdist.analysis.bytes_moved import BytesMoved
 from vizdist.analysis.look_next import Finding
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
-from vizdist.analysis.step_split import TaskSplit
+from vizdist.analysis.op_totals import OpTotal, totals
+from vizdist.analysis.report import finding_texts, problem_text
+from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.steps import shown_step, splits_of, steps_around
 from vizdist.analysis.summary import Sentence, Summary, summarise
 from vizdist.components.bytes_matrix import bytes_matrix
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import card, icon, link, rich, swatch
+from vizdist.components.cards import Children, card, icon, link, rich, swatch
 from vizdist.components.charts import chart
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Route, View, view_of
@@ -23,53 +25,82 @@ from vizdist.figures.loss import loss_figure
 from vizdist.figures.step_columns import columns_figure
 from vizdist.figures.theme import PARTS, as_theme
 from vizdist.i18n import Lang, t
-from vizdist.i18n.units import duration, micros, size
+from vizdist.i18n.units import duration, micros, size, tied
 from vizdist.store.library import Library
 from vizdist.store.trace import Trace
 
 NAME = "summary"
 PATH = "/t/{trace}/summary"
-SAID_ELSEWHERE = ("closed_form", "ended.")  #: under the bytes, and first of what to look at
+SAID_ELSEWHERE = ("closed_form",)  #: under the bytes
+NAME_COLUMNS = ("name", "task", "count", "total", "share")
+REMARK = "sentence remark"
+REMARKS = 4  #: on a trace's files; the report has all
+NAMES = 12  #: in the table of a trace without steps
 HINTS = 3  #: what a reader looks at next; more would be a list
 
 
 def layout(library: Library, view: View) -> Component:
     trace = library.open(view.trace)
     seen = summarise(trace)
+    parts = [_head(trace, seen, view), _happened(trace, seen, view), _look_next(seen, view)]
+    if not seen.times.steps:
+        names = [_names_card(trace, view)] if len(trace) else []
+        return html.Div([*parts, *names], className="reading summary plain")
+    side = [_bytes_card(seen.moved, view.lang)]
+    if seen.loss.main:
+        side.append(_loss_card(seen.loss, view.lang))
     return html.Div(
-        [
-            _head(trace, seen, view.lang),
-            _happened(seen, view),
-            _look_next(seen, view),
-            _step_card(view.lang),
-            html.Div(
-                [_bytes_card(seen.moved, view.lang), _loss_card(seen.loss, view.lang)],
-                className="side",
-            ),
-        ],
+        [*parts, _step_card(trace, view.lang), html.Div(side, className="side")],
         className="reading summary",
     )
 
 
-def _head(trace: Trace, seen: Summary, lang: Lang) -> Component:
+def _head(trace: Trace, seen: Summary, view: View) -> Component:
     """The sentence the page opens with, and the numbers behind it."""
-    lines = [html.Div(rich(f"analysis.{said.key}", lang, **said.values)) for said in seen.headline]
-    steps = len({step.number for step in seen.times.steps})
-    facts = [
-        ("steps", f"{steps:,}"),
-        ("run_time", str(duration(seen.times.total))),
-        ("moved", str(size(seen.moved.total))),
-        ("spans", f"{len(trace):,}"),
-    ]
+    lines = [_headline(said, view) for said in seen.headline]
+    facts = _step_facts(seen) if seen.times.steps else _trace_facts(trace)
+    facts.append(("spans", f"{len(trace):,}"))
+    lang = view.lang
     rows = [
         html.Div([html.Dt(t(f"summary.fact.{key}", lang)), html.Dd(value)]) for key, value in facts
     ]
     return html.Div([html.H1(lines), html.Dl(rows, className="facts-row")], className="head")
 
 
-def _happened(seen: Summary, view: View) -> Component:
+def _headline(said: Sentence, view: View) -> Component:
+    """A line of the title; what ended the run has a mark, and leads to where it stood."""
+    words = rich(f"analysis.{said.key}", view.lang, **said.values)
+    if not said.key.startswith("cause."):
+        return html.Div(words)
+    line: Children = [icon("warning"), html.Span(words)]
+    if said.proof:
+        line = link(line, _proof(view, said.page, said.step, said.proof))
+    return html.Div(line, className="cause")
+
+
+def _step_facts(seen: Summary) -> list[tuple[str, str]]:
+    return [
+        ("steps", f"{len({step.number for step in seen.times.steps}):,}"),
+        ("run_time", str(duration(seen.times.total))),
+        ("moved", str(size(seen.moved.total))),
+    ]
+
+
+def _trace_facts(trace: Trace) -> list[tuple[str, str]]:
+    return [
+        ("tasks", f"{len(trace.tasks):,}"),
+        ("run_time", str(duration(trace.end - trace.start))),
+    ]
+
+
+def _happened(trace: Trace, seen: Summary, view: View) -> Component:
+    """Sentences with their proof; last what of the trace is missing or was mended."""
     told = [said for said in seen.sentences if not said.key.startswith(SAID_ELSEWHERE)]
-    body = html.Div([_sentence(said, view) for said in told], className="sentences")
+    remarks = [
+        html.Div([icon("warning"), html.Span(problem_text(problem, view.lang))], className=REMARK)
+        for problem in trace.problems[:REMARKS]
+    ]
+    body = html.Div([*(_sentence(said, view) for said in told), *remarks], className="sentences")
     return card(t("summary.happened", view.lang), body, name="happened")
 
 
@@ -97,33 +128,52 @@ def _look_next(seen: Summary, view: View) -> Component:
 
 
 def _hint(finding: Finding, view: View) -> Component:
-    key = f"analysis.look.{finding.key}"
+    says, remedy = map(tied, finding_texts(finding, view.lang))
     bad = finding.hue == "error"
-    words = html.Div(
-        [
-            html.B(t(f"{key}.says", view.lang, **finding.values)),
-            html.Small(t(f"{key}.remedy", view.lang, **finding.values)),
-        ]
-    )
+    words = html.Div([html.B(says), html.Small(remedy)])
     parts = [icon("warning") if bad else swatch(finding.hue), words, icon("right")]
     return link(parts, _proof(view, "timeline", finding.step, finding.proof))
 
 
-def _step_card(lang: Lang) -> Component:
-    return html.Section(
-        [
-            html.Div(id="summary-step"),
-            html.P(id="summary-caption", className="caption"),
-            chart("summary-columns", t("summary.columns_say", lang)),
-        ],
-        className="card step",
-    )
+def _names_card(trace: Trace, view: View) -> Component:
+    """Where nothing is a step: which names the time went to."""
+    lang = view.lang
+    found = totals(trace, trace.all)[:NAMES]
+    head = html.Tr([html.Th(t(f"summary.name.{c}", lang), scope="col") for c in NAME_COLUMNS])
+    rows = [
+        html.Tr(
+            [
+                html.Th(_name_link(one, view), scope="row"),
+                html.Td(one.task),
+                html.Td(f"{one.count:,}"),
+                html.Td(str(duration(one.total))),
+                html.Td(html.Span(style={"width": f"{100 * one.total / found[0].total:.1f}%"})),
+            ]
+        )
+        for one in found
+        if found[0].total
+    ]
+    table = html.Table([html.Thead(head), html.Tbody(rows)], className="names")
+    return card(t("summary.names", lang), table, name="named", note=t("summary.names_note", lang))
+
+
+def _name_link(one: OpTotal, view: View) -> Component:
+    return link(one.name or "–", _proof(view, "timeline", 0, (one.slowest,)), kind="cut")
+
+
+def _step_card(trace: Trace, lang: Lang) -> Component:
+    """One step is told task by task; several also side by side."""
+    parts: list[Component] = [html.Div(id="summary-step")]
+    if len(trace.steps) > 1:
+        parts.append(html.P(id="summary-caption", className="caption"))
+        parts.append(chart("summary-columns", t("summary.columns_say", lang)))
+    return html.Section(parts, className="card step")
 
 
 def _bytes_card(moved: BytesMoved, lang: Lang) -> Component:
     per_step = {pair: round(count / moved.num_steps) for pair, count in moved.by_task.items()}
     tasks = sorted({task for pair in per_step for task in pair})
-    note = t("summary.closed_form", lang, variables=f"{moved.variable_bytes:,}")
+    note = tied(t("summary.closed_form", lang, variables=f"{moved.variable_bytes:,}"))
     body = [
         bytes_matrix(tasks, per_step) if tasks else html.P(t("summary.no_bytes", lang)),
         *([html.P(note, className="note")] if moved.matches_closed_form else []),
@@ -132,10 +182,7 @@ def _bytes_card(moved: BytesMoved, lang: Lang) -> Component:
 
 
 def _loss_card(loss: LossCurve, lang: Lang) -> Component:
-    points = loss.main
-    if not points:
-        return card(t("summary.loss", lang), html.P(t("summary.no_loss", lang)), name="loss")
-    values = {"first": f"{points[0][1]:.3f}", "last": f"{points[-1][1]:.3f}"}
+    values = {"first": f"{loss.main[0][1]:.3f}", "last": f"{loss.main[-1][1]:.3f}"}
     body = chart("summary-loss", t("summary.loss_says", lang, **values))
     return card(t("summary.loss", lang), body, name="loss")
 
@@ -144,7 +191,7 @@ def _splits(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
     first = splits[0]
     values = {"step": f"{first.step.number:,}", "duration": micros(first.total)}
     if len(splits) > 1:
-        title = html.H2(t("summary.where_each", lang, **values))
+        title = html.H2(t("summary.where_each", lang, step=values["step"]))
     else:
         note = html.Small(t("summary.on_task", lang, task=first.task))
         title = html.H2([t("summary.where", lang, **values), note])
@@ -166,17 +213,24 @@ def register(app: Dash, library: Library) -> None:
         view = view_of(route)
         trace = library.open(view.trace)
         number = shown_step(trace, step)
-        return _splits(splits_of(trace, number), view.lang) if number is not None else []
+        if number is None:
+            return []
+        is_alone = len(trace.steps) == 1
+        splits = split_step(trace, trace.steps[0]) if is_alone else splits_of(trace, number)
+        return _splits(splits, view.lang)
 
-    @callback(app, Output("summary-columns", "figure"), *drawn)
+    columns = Output("summary-columns", "figure"), Output("summary-caption", "children")
+
+    @callback(app, *columns, *drawn)
     def show_columns(step: int | None, route: Route, theme: str) -> Any:
         view = view_of(route)
         trace = library.open(view.trace)
         number = shown_step(trace, step)
         if number is None:
-            return no_update
+            return no_update, no_update
         row = steps_around(trace, number)
-        return columns_figure(row.splits, number, as_theme(theme), _words(view.lang))
+        caption = t("summary.caption", view.lang, task=row.task, count=row.count)
+        return columns_figure(row.splits, number, as_theme(theme), _words(view.lang)), caption
 
     @callback(app, Output("summary-loss", "figure"), *drawn)
     def show_loss(step: int | None, route: Route, theme: str) -> Any:
@@ -184,16 +238,6 @@ def register(app: Dash, library: Library) -> None:
         trace = library.open(view.trace)
         lines = loss_curve(trace).lines
         return loss_figure(lines, shown_step(trace, step), as_theme(theme), _words(view.lang))
-
-    @callback(app, Output("summary-caption", "children"), *now)
-    def show_caption(step: int | None, route: Route) -> str:
-        view = view_of(route)
-        trace = library.open(view.trace)
-        number = shown_step(trace, step)
-        if number is None:
-            return t("summary.no_steps", view.lang)
-        row = steps_around(trace, number)
-        return t("summary.caption", view.lang, task=row.task, count=f"{row.count:,}")
 
     picked = Output("step", "data", allow_duplicate=True)
     for name in ("summary-columns", "summary-loss"):

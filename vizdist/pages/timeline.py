@@ -55,6 +55,7 @@ def layout(library: Library, view: View) -> Component:
 
 def _toolbar(lang: Lang) -> Component:
     group: dict[str, Any] = {"role": "radiogroup", "aria-label": t("timeline.modes", lang)}
+    key: dict[str, Any] = {"data-key": "l"}
     modes = [choice(name, t(f"timeline.{name}", lang), chosen=name == "step") for name in MODES]
     return html.Div(
         [
@@ -66,6 +67,7 @@ def _toolbar(lang: Lang) -> Component:
                 type="button",
                 className="button",
                 title=t("timeline.table_says", lang),
+                **key,
             ),
         ],
         className="toolbar",
@@ -139,7 +141,8 @@ def register(app: Dash, library: Library) -> None:
     def show_span(sel: Selection | None, step: int | None, route: Route) -> list[Component]:
         view = view_of(route)
         trace = library.open(view.trace)
-        return span_card(trace, lit_by(trace, sel, shown_step(trace, step)), view.lang)
+        number = shown_step(trace, step)
+        return span_card(trace, lit_by(trace, sel, number), number, view.lang)
 
     drawn = Output("timeline-drawn", "data")  # so that Dash asks only where the canvas is
     clientside(app, "timeline.mjs", "show", drawn, step, sel, State("timeline-usual", "data"))

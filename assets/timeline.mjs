@@ -11,13 +11,13 @@ import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
 import { Hands } from "./timeline_hands.mjs";
 import {
-  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep, rowsInWindow,
-  ticksOf,
+  awayFrom, boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep,
+  rowsInWindow, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { probe } from "./timeline_probe.mjs";
 import { AXIS_PX, drawAxis, drawStrip, stripSize } from "./timeline_strip.mjs";
-import { SpanTable, lineOf, rowsOf } from "./timeline_table.mjs";
+import { SpanTable, rowsOf } from "./timeline_table.mjs";
 
 const NARROW = 700; // below it one task is shown at a time
 const LEFT = { wide: 140, narrow: 92 };
@@ -70,6 +70,7 @@ export class TimelineView {
   }
 
   destroy() {
+    this.isGone = true;
     this.stopThemes();
     this.stopMove?.();
     clearTimeout(this.settling);
@@ -90,6 +91,7 @@ export class TimelineView {
       this.fail(error);
       return;
     }
+    if (this.isGone) return;
     this.steps = leadingSteps(this.head.steps);
     this.outstanding = outstandingStep(this.steps);
     this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
@@ -130,13 +132,30 @@ export class TimelineView {
     const mine = this.lightings;
     const lit = sel && sel.type !== "step"
       ? await this.source.lit(sel, this.step?.number ?? null).catch(() => null) : null;
-    if (mine !== this.lightings) return;
+    if (mine !== this.lightings || this.isGone) return;
     this.lit = lit;
     this.litIds = new Set();
     for (let i = 0; i < (lit?.selected ?? 0); i += 1) this.litIds.add(spanId(lit, i));
     if (lit?.selected && this.isNarrow) this.showTask(this.rowsById.get(lit.row[0]).task);
+    if (lit?.selected) this.landOn(lit);
     if (lit?.selected) this.reveal(lit.row[0]);
     this.surface.invalidate();
+  }
+
+  /** Whoever comes with a selection sees it: another worker ran the step of this number at
+   *  another time. */
+  landOn({ start, duration }) {
+    const { from, to } = this.window;
+    const isAway = awayFrom(start[0], start[0] + duration[0], from, to);
+    if (this.hasLanded || this.mode === "window") return;
+    this.hasLanded = true;
+    if (!isAway) return;
+    const { steps } = this.head;
+    const i = steps.number.findIndex((number, k) => number === this.step?.number
+      && steps.start[k] <= start[0] && start[0] <= steps.end[k]);
+    if (i < 0) return;
+    this.step = { number: steps.number[i], start: steps.start[i], end: steps.end[i] };
+    this.showMode("step");
   }
 
   // ---- window ----
@@ -386,10 +405,22 @@ export class TimelineView {
     return null;
   }
 
+  laneAt(y) {
+    const within = y - this.area.y + this.scroll;
+    return this.rows().lanes.find((l) => within >= l.y && within <= l.y + l.h) ?? null;
+  }
+
+  /** Task and lane in full, as their place cuts long ones; and what a click on it does. */
+  wordsOf({ task, lane, count }) {
+    const name = `${task} · ${lane}`;
+    if (laneWord(lane) !== "rpc" || count < 3) return name;
+    const isOpen = this.unfolded.has(`${task} ${lane}`);
+    return `${name} · ${this.words[isOpen ? "fold" : "unfold"]}`;
+  }
+
   /** Unfolds the calls of a lane whose name was clicked, or folds them again. */
   clickName(y) {
-    const within = y - this.area.y + this.scroll;
-    const lane = this.rows().lanes.find((l) => within >= l.y && within <= l.y + l.h);
+    const lane = this.laneAt(y);
     if (!lane || laneWord(lane.lane) !== "rpc") return;
     const key = `${lane.task} ${lane.lane}`;
     if (!this.unfolded.delete(key)) this.unfolded.add(key);
@@ -420,8 +451,8 @@ export class TimelineView {
     this.surface.invalidate();
   }
 
-  showTip({ tile, i }, x, y) {
-    this.tip.textContent = lineOf(this.words, tile, i);
+  showTip(words, x, y) {
+    this.tip.textContent = words;
     this.tip.hidden = false;
     const { width, height } = this.surface;
     this.tip.style.left = `${Math.max(6, Math.min(x + 14, width - this.tip.offsetWidth - 8))}px`;

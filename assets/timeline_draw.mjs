@@ -24,6 +24,7 @@ export function drawBody(ctx, scene) {
   ctx.translate(area.x, area.y - scene.scroll);
   counts.arrows = drawArrows(ctx, scene, placed);
   if (scene.tile) counts.boxes = drawRows(ctx, scene, seen);
+  for (const stub of scene.stubs ?? []) nameStub(ctx, scene, stub);
   if (scene.lit) drawLit(ctx, scene, placed);
   if (scene.focus) drawFocus(ctx, scene, placed);
   ctx.restore();
@@ -186,29 +187,33 @@ function drawArrow(ctx, scene, { source, target, x0, x1, isLit, isBackwards, k }
   ctx.fill();
 }
 
-/** One end is in a row that is not shown: a short line, and the other task's name where there is
- *  room for it. */
+/** One end is in a row that is not shown: a short line, and over the bars the other task's name,
+ *  once a lane where many are near each other. */
 function drawStub(ctx, scene, row, x, k, isSource) {
-  const { rowsById, arrows, theme, stubs, area } = scene;
+  const { rowsById, arrows, stubs } = scene;
   const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
-  const isCrowded = stubs.some((stub) => stub.row === row.id && Math.abs(stub.x - x) < 46);
-  if (!other || isCrowded || arrows.is_rpc[k]) {
+  const isNear = (stub) => stub.row.task === row.task && stub.row.lane === row.lane
+    && Math.abs(stub.x - x) < 46;
+  if (!other || stubs.some(isNear) || arrows.is_rpc[k]) {
     ctx.setLineDash([]);
     return;
   }
-  stubs.push({ row: row.id, x });
+  stubs.push({ row, x, isSource, name: other.task });
   const way = isSource ? 1 : -1;
   ctx.beginPath();
   ctx.moveTo(x, row.y + 2);
   ctx.lineTo(x + way * 7, row.y - 5);
   ctx.stroke();
   ctx.setLineDash([]);
-  const w = textWidth(ctx, other.task, font(10.5));
+}
+
+function nameStub(ctx, { theme, area }, { row, x, isSource, name }) {
+  const w = textWidth(ctx, name, font(10.5));
   const left = Math.max(2, Math.min(isSource ? x + 9 : x - 9 - w, area.w - w - 2));
   ctx.font = font(10.5);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  haloText(ctx, other.task, left, row.y - 1, theme.ink2, theme.panel);
+  haloText(ctx, name, left, row.y - 1, theme.ink2, theme.panel);
 }
 
 // ---- names ----

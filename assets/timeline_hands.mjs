@@ -104,7 +104,9 @@ export class Hands {
     view.pointAt(isInside ? view.timeAt(x) : null);
     clearTimeout(this.hoverTimer);
     view.hideTip();
-    if (hit) this.hoverTimer = setTimeout(() => view.showTip(hit, x, y), HOVER_MS);
+    const lane = x !== null && x < view.area.x && y >= view.area.y ? view.laneAt(y) : null;
+    const words = hit ? lineOf(view.words, hit.tile, hit.i) : lane && view.wordsOf(lane);
+    if (words) this.hoverTimer = setTimeout(() => view.showTip(words, x, y), HOVER_MS);
   }
 
   // ---- keys ----

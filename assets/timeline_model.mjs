@@ -117,6 +117,8 @@ function niceCount(steps, place, widthOf) {
 // ---- rows ----
 
 const DENSITIES = [
+  { rail: 34, op: 96, deep: 32, recv: [72, 40, 28], rpc: [60, 34, 28], aside: 26, apart: 11,
+    inset: 12, boxes: 20 },
   { rail: 28, op: 60, deep: 24, recv: [48, 28, 20], rpc: [40, 24, 20], aside: 22, apart: 9,
     inset: 9, boxes: 18 },
   { rail: 24, op: 42, deep: 20, recv: [36, 24, 18], rpc: [32, 20, 18], aside: 18, apart: 7,
@@ -151,7 +153,7 @@ function heightOf({ lane, task }, count, size, unfolded) {
  *  height} */
 export function layoutRows(rows, room, { unfolded = new Set(), isNarrow = false } = {}) {
   const layouts = DENSITIES.map((size) => layoutAt(rows, size, unfolded, isNarrow));
-  return layouts.find((layout) => layout.height <= room) ?? layouts[2];
+  return layouts.find((layout) => layout.height <= room) ?? layouts.at(-2);
 }
 
 function layoutAt(rows, size, unfolded, isNarrow) {

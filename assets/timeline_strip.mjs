@@ -84,10 +84,11 @@ function drawSteps(ctx, scene, top, bottom) {
   const place = (s) => [stripX(scene, s.start), stripX(scene, s.end)];
   const style = (number) => font(12, number === step || number === outstanding ? 700 : 400);
   const widthOf = (text) => textWidth(ctx, text, font(12, 700));
+  const isWide = (s) => place(s)[1] - place(s)[0] >= GAP_FROM_PX;
+  const isGapped = steps.filter(isWide).length > steps.length / 2; // a gap here and there is noise
   ctx.fillStyle = theme.panel;
-  for (const s of steps) {
-    const [left, right] = place(s);
-    if (right - left >= GAP_FROM_PX) ctx.fillRect(Math.round(right) - 1, top, 2, bottom - top - 6);
+  for (const s of isGapped ? steps : []) {
+    ctx.fillRect(Math.round(place(s)[1]) - 1, top, 2, bottom - top - 6);
   }
   ctx.textAlign = "center";
   for (const { number, middle } of stepLabels(steps, place, widthOf, step, outstanding)) {

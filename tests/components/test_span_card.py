@@ -30,7 +30,7 @@ def texts(parts: object) -> list[str]:
 
 
 def card(trace: Trace, kind: str, name: str) -> list[str]:
-    return texts(span_card(trace, lit_by(trace, Selection(type=kind, id=name), 1), "en"))
+    return texts(span_card(trace, lit_by(trace, Selection(type=kind, id=name), 1), 1, "en"))
 
 
 def test_a_recv_says_its_wait_its_transfer_and_who_sent_it(trace: Trace) -> None:
@@ -52,4 +52,5 @@ def test_a_name_from_the_trace_is_text(trace: Trace) -> None:
 
 
 def test_nothing_selected_says_what_to_do(trace: Trace) -> None:
-    assert texts(span_card(trace, lit_by(trace, None, 1), "en"))[0] == "No span is selected"
+    said = texts(span_card(trace, lit_by(trace, None, 1), 1, "en"))
+    assert said[0] == "No span is selected"

@@ -8,6 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from vizdist.analysis.lit import Lit
+from vizdist.analysis.longest import longest
 from vizdist.components.cards import chip, swatch
 from vizdist.figures.timeline import HUES, hues_of
 from vizdist.i18n import Lang, t
@@ -15,6 +16,7 @@ from vizdist.i18n.units import duration, size
 from vizdist.store.details import SpanDetail
 from vizdist.store.trace import Trace
 
+LONGEST = 8
 #: Attributes that the card says in words already.
 SAID = {"vizdist.step.number", "vizdist.kind", "vizdist.lane", "vizdist.depth"}
 #: How the other end of a link is called, by (relation, whether the selected span is the target).
@@ -26,13 +28,10 @@ _OTHER_END = {
 }
 
 
-def span_card(trace: Trace, lit: Lit, lang: Lang) -> list[Component]:
+def span_card(trace: Trace, lit: Lit, step: int | None, lang: Lang) -> list[Component]:
     """Of the first selected span; a node or key may have several in a step."""
     if not len(lit.selected):
-        return [
-            html.H2(t("timeline.nothing.title", lang)),
-            html.P(t("timeline.nothing.says", lang)),
-        ]
+        return _nothing(trace, step, lang)
     detail = trace.span(int(trace.all.span[lit.selected[0]]))
     hue = HUES[int(hues_of(trace.all.take(lit.selected[:1]))[0])]
     return [
@@ -49,6 +48,30 @@ def span_card(trace: Trace, lit: Lit, lang: Lang) -> list[Component]:
         *_ends(trace, detail, lang),
         _attributes(detail, lang),
     ]
+
+
+def _nothing(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
+    """No span is selected: those that were longest at work wait to be."""
+    places = longest(trace, None if step is None else trace.step(step), LONGEST)
+    says = "says" if places else "says_none"
+    return [
+        html.H2(t("timeline.nothing.title", lang)),
+        html.P(t(f"timeline.nothing.{says}", lang)),
+        html.Div([_long(trace, place) for place in places], className="longest"),
+    ]
+
+
+def _long(trace: Trace, place: int) -> Component:
+    spans = trace.all.take(np.array([place]))
+    target: dict[str, Any] = {"data-sel": f"span:{int(spans.span[0]):016x}"}
+    hue = HUES[int(hues_of(spans)[0])]
+    words = [
+        swatch("other" if hue == "frame" else hue),
+        html.B(str(spans.text("name")[0]) or str(spans.text("kind")[0]), className="cut"),
+        html.Span(str(spans.task[0])),
+        html.Span(str(duration(int(spans.duration[0])))),
+    ]
+    return html.Button(words, type="button", **target)
 
 
 def _heading(detail: SpanDetail, hue: str, lang: Lang) -> Component:

@@ -5,11 +5,15 @@ step number that users type travels beside them.
 """
 
 import hashlib
+import os
 import random
 from typing import NamedTuple, Self
 
 STEP_ID_BITS = 57
 _system = random.SystemRandom()
+_steps = random.Random(_system.getrandbits(64))
+if hasattr(os, "register_at_fork"):  # a child must not go on with its parent's numbers
+    os.register_at_fork(after_in_child=lambda: _steps.seed(_system.getrandbits(64)))
 _new_tuple = tuple.__new__
 
 
@@ -18,8 +22,8 @@ class RendezvousKeyError(ValueError):
 
 
 def new_step_id() -> int:
-    """A random id in 1 … 2**57 - 1."""
-    return _system.randrange(1, 1 << STEP_ID_BITS)
+    """A random id in 1 … 2**57 - 1; unique, not secret."""
+    return _steps.getrandbits(STEP_ID_BITS) or 1
 
 
 def new_incarnation() -> int:

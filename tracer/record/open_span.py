@@ -158,10 +158,11 @@ class RareSpan:
     ) -> None:
         if self._writer is None:
             return
+        end = self._recorder.now()  # what is told of the span is none of its time
         if error is not None:
             self.fail(error)
         self._tell()
-        self._writer.end(self._start, self._recorder.now(), flags=self._flags)
+        self._writer.end(self._start, end, flags=self._flags)
 
     def set(self, name: str, value: object) -> None:
         self._told[name] = value

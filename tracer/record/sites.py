@@ -46,7 +46,7 @@ class Sites:
 
     def site(self, kind: str, name: str, lane: str, attributes: Mapping[str, object]) -> int:
         """Raises ValueError, with the nearest kinds, for a kind the schema does not have."""
-        static = json.dumps(clean_all(attributes))
+        static = json.dumps(clean_all(attributes)) if attributes else "{}"
         known = (kind, name, lane, static)
         if (number := self._sites.get(known)) is not None:
             return number

@@ -28,6 +28,8 @@ RECENT_STEPS = (
 )
 _SHOWN_KEYS = 4
 
+_CLEANED_UP = StepError("CANCELLED", "the step was cleaned up", derived=True)
+
 _log = logging.getLogger(__name__)
 _ids = random.Random()  #: unique, not secret
 
@@ -149,10 +151,9 @@ class StepRendezvous:
             waiting = [*self._deferred, *self._take_calls()]
         unsent = [*self.local.unsent(), *(key for key, _ in waiting)]
         unreceived = self.local.unreceived()
-        gone = StepError("CANCELLED", f"step {self.step_id:x} was cleaned up", derived=True)
-        self.local.abort(gone)
-        self._fail_all(waiting, gone)
-        self._tell_unanswered(self._error or gone)
+        self.local.abort(_CLEANED_UP)
+        self._fail_all(waiting, _CLEANED_UP)
+        self._tell_unanswered(self._error or _CLEANED_UP)
         if was_aborted:
             return []
         return [

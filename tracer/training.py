@@ -86,15 +86,18 @@ class Trainer:
         batches: Iterator[Batch],
         evaluation: Evaluation | None,
         on_step: Callable[[int], None] = lambda _: None,
+        line_up: Callable[[], None] = lambda: None,
     ) -> Fitted:
         """Raises StepError.
 
-        `on_step` hears the number of each step before it begins, and 0 while there is none yet.
+        `on_step` hears the number of each step before it begins, and 0 while there is none yet;
+        `line_up` returns when the first may begin.
         """
         if self._fit.is_chief:
             self._aside.run(self._captured.init)
         else:
             self._await_variables(on_step)
+        line_up()
         fitted = Fitted()
         self._run_steps(batches, fitted, on_step)
         if evaluation is not None and self._fit.is_chief:

@@ -16,6 +16,8 @@ def running() -> Watch:
     watch = Watch((PS, W0, W1), frozenset({W0, W1}))
     for task in (PS, W0, W1):
         watch.take(Event(task, "serving", {"address": f"127.0.0.1:{2222 + task.index}"}))
+    for task in (W0, W1):
+        watch.take(Event(task, "ready", {}))
     return watch
 
 
@@ -28,11 +30,12 @@ def lost_its_peer(task: TaskName) -> Event:
     return Event(task, "failed", facts)
 
 
-def test_a_run_runs_when_the_last_task_serves() -> None:
+def test_clients_set_up_when_the_last_task_serves_and_run_when_the_last_is_ready() -> None:
     watch = Watch((PS, W0), frozenset({W0}))
     assert watch.take(Event(W0, "serving", {"address": "a"})) is Phase.STARTING
     assert list(watch.missing) == [PS]
-    assert watch.take(Event(PS, "serving", {"address": "b"})) is Phase.RUNNING
+    assert watch.take(Event(PS, "serving", {"address": "b"})) is Phase.SETTING_UP
+    assert watch.take(Event(W0, "ready", {})) is Phase.RUNNING
 
 
 def test_a_run_is_finished_when_the_last_client_is_done() -> None:

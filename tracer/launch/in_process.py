@@ -23,6 +23,34 @@ from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.near_cluster import NearCluster
 
 
+class _Together:
+    """What the clients of one process share: a common start, and the word to stop."""
+
+    def __init__(self, num_clients: int, timeout_s: float) -> None:
+        self._is_stopping = threading.Event()
+        self._start = threading.Barrier(num_clients)
+        self._timeout_s = timeout_s
+
+    def line_up(self) -> None:
+        """Returns when every client is ready. Raises Stopped, or StepError if one never is."""
+        try:
+            self._start.wait(self._timeout_s)
+        except threading.BrokenBarrierError:
+            self.check()
+            raise StepError(
+                "DEADLINE_EXCEEDED",
+                f"not every client was ready within {self._timeout_s:g} s (--connect-timeout)",
+            ) from None
+
+    def check(self) -> None:
+        if self._is_stopping.is_set():
+            raise Stopped
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+        self._start.abort()
+
+
 def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
     """Runs to the end. Raises RunFailed with the root cause, KeyboardInterrupt on Ctrl-C."""
     with (
@@ -35,13 +63,21 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
             for task in job.cluster.tasks()
         }
         masters = _masters(plan, job, recorders, stack)
-        stop = threading.Event()
+        driving = job.clients or {job.master}
+        together = _Together(len(driving), plan.limits.connect_s)
         clients = {
-            task: Client(task, masters[task], job.cluster, recorder, _counter(scratch, task, stop))
+            task: Client(
+                task,
+                masters[task],
+                job.cluster,
+                recorder,
+                _counter(scratch, task, together),
+                together.line_up,
+            )
             for task, recorder in recorders.items()
-            if task in (job.clients or {job.master})
+            if task in driving
         }
-        results = _drive(job, clients, stop, scratch, _progress(plan, clients, scratch, report))
+        results = _drive(job, clients, together, scratch, _progress(plan, clients, scratch, report))
     return outcome_of_run(account, results)
 
 
@@ -63,12 +99,11 @@ def _masters(
     return stack.enter_context(near).masters
 
 
-def _counter(scratch: Path, task: TaskName, stop: threading.Event) -> Callable[[int], None]:
+def _counter(scratch: Path, task: TaskName, together: _Together) -> Callable[[int], None]:
     count = StepCounter(scratch, task)
 
     def on_step(step: int) -> None:
-        if stop.is_set():
-            raise Stopped
+        together.check()
         count(step)
 
     return on_step
@@ -93,7 +128,7 @@ def _is_over(running: Collection[Future[Any]]) -> bool:
 def _drive(
     job: Job,
     clients: Mapping[TaskName, Client],
-    stop: threading.Event,
+    together: _Together,
     scratch: Path,
     progress: Callable[[], None],
 ) -> Mapping[TaskName, Mapping[str, Any]]:
@@ -106,7 +141,7 @@ def _drive(
             while not _is_over(running.values()):
                 progress()
         finally:
-            stop.set()
+            together.stop()
     for task, future in running.items():
         try:
             results[task] = future.result()

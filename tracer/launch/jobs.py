@@ -39,8 +39,9 @@ class Stopped(Exception):
 class Client:
     """What a client has at hand: a master, the cluster with its addresses, a recorder.
 
-    `on_step` hears the number of each step before it begins, 0 while it waits for the first; it may
-    raise Stopped.
+    `on_step` hears the number of each step before it begins, 0 while it waits for the first.
+    `line_up` is called once before the first and returns when every client is that far: without a
+    common start, a short run's workers would hardly meet. Both may raise Stopped.
     """
 
     task: TaskName
@@ -48,6 +49,7 @@ class Client:
     cluster: ClusterSpec
     recorder: Recorder
     on_step: Callable[[int], None] = lambda _: None
+    line_up: Callable[[], None] = lambda: None
 
 
 class Job(Protocol):
@@ -105,7 +107,7 @@ class ModuleJob:
         trainer = Trainer(sessions_of(client.master), graph, captured, tracing, fit)
         try:
             batches = workload.batches(plan.seed, role.replica, role.num_replicas)
-            fitted = trainer.run(batches, workload.evaluation(), client.on_step)
+            fitted = trainer.run(batches, workload.evaluation(), client.on_step, client.line_up)
         finally:
             trainer.close()
         return {"losses": fitted.losses, "seconds": fitted.seconds, "accuracy": fitted.accuracy}
@@ -135,6 +137,7 @@ class GraphJob:
             if run.init:
                 with Session(client.master, self._given.graph, NO_TRACING) as aside:
                     aside.run(run.init)
+            client.line_up()
             for number in range(1, self._plan.steps + 1):
                 client.on_step(number)
                 values = session.run(run.names, feeds)

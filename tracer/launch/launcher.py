@@ -112,6 +112,7 @@ class Launcher:
                 if not self._job.clients:
                     self._drive(cluster, account.recorder, scratch)
                 else:
+                    self._start_steps(scratch)
                     self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
             finally:
                 self._stop(account)
@@ -130,7 +131,7 @@ class Launcher:
     def _introduce(self, scratch: Path, account: Account) -> ClusterSpec:
         """Waits for every task's address, then tells all of them the whole cluster."""
         deadline = time.monotonic() + self._plan.limits.connect_s
-        self._run_to(Phase.RUNNING, self._arrivals, scratch, deadline)
+        self._run_to(Phase.SETTING_UP, self._arrivals, scratch, deadline)
         cluster = self._job.cluster
         for task, facts in self._watch.addresses.items():
             cluster = cluster.with_address(task, facts["address"])
@@ -138,6 +139,12 @@ class Launcher:
         for child in self._children.values():
             child.command("cluster", cluster=cluster.to_json())
         return cluster
+
+    def _start_steps(self, scratch: Path) -> None:
+        """Lets every client begin when all are ready; each has a limit of its own until then."""
+        self._run_to(Phase.RUNNING, self._preparations, scratch, None)
+        for task in self._job.clients:
+            self._children[task].command("go")
 
     def _drive(self, cluster: ClusterSpec, recorder: Recorder, scratch: Path) -> None:
         """The launcher is the client: it dials the job's master."""
@@ -213,6 +220,10 @@ class Launcher:
             f"did not come up within {waited} (--connect-timeout); "
             f"missing: {', '.join(map(str, missing))}; see its log in the trace folder",
         )
+
+    def _preparations(self) -> None:
+        others = sorted(self._job.clients - self._watch.ready)
+        self._report(f"setting up {', '.join(map(str, others))}", None)
 
     def _arrivals(self) -> None:
         missing = ", ".join(map(str, self._watch.missing))

@@ -62,7 +62,9 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
         server.join(cluster)
         if task in job.clients:
             on_step = _step_counter(control, scratch, task)
-            _drive(control, job, Client(task, server.master, cluster, recorder, on_step), scratch)
+            line_up = _start_line(control, plan.limits.connect_s)
+            client = Client(task, server.master, cluster, recorder, on_step, line_up)
+            _drive(control, job, client, scratch)
         control.wait_for_stop()
     except Stopped:
         pass
@@ -80,6 +82,14 @@ def _step_counter(control: Control, scratch: Path, task: TaskName) -> Callable[[
         counter(step)
 
     return on_step
+
+
+def _start_line(control: Control, timeout_s: float) -> Callable[[], None]:
+    def line_up() -> None:
+        control.tell("ready")
+        control.wait("go", timeout_s)
+
+    return line_up
 
 
 def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:

@@ -16,6 +16,7 @@ from tracer.runtime.interfaces import StepError
 
 class Phase(StrEnum):
     STARTING = "starting"  #: tasks come up and say their addresses
+    SETTING_UP = "setting up"  #: clients make their graphs, sessions and variables
     RUNNING = "running"  #: clients drive steps
     FINISHED = "finished"  #: every client is done
     FAILED = "failed"
@@ -23,7 +24,8 @@ class Phase(StrEnum):
 
 #: the legal moves; anything else is a fault of the launcher
 MOVES: Mapping[Phase, frozenset[Phase]] = {
-    Phase.STARTING: frozenset({Phase.RUNNING, Phase.FAILED}),
+    Phase.STARTING: frozenset({Phase.SETTING_UP, Phase.FAILED}),
+    Phase.SETTING_UP: frozenset({Phase.RUNNING, Phase.FAILED}),
     Phase.RUNNING: frozenset({Phase.FINISHED, Phase.FAILED}),
     Phase.FINISHED: frozenset({Phase.FAILED}),
     Phase.FAILED: frozenset(),
@@ -111,6 +113,7 @@ class Watch:
     clients: frozenset[TaskName]
     phase: Phase = Phase.STARTING
     addresses: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
+    ready: set[TaskName] = field(default_factory=set)
     results: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     received_bytes: dict[TaskName, int] = field(default_factory=dict)
@@ -120,6 +123,10 @@ class Watch:
         if event.name == "serving":
             self.addresses[event.task] = event.facts
             if len(self.addresses) == len(self.tasks) and self.phase is Phase.STARTING:
+                self._move(Phase.SETTING_UP)
+        elif event.name == "ready":
+            self.ready.add(event.task)
+            if self.clients <= self.ready and self.phase is Phase.SETTING_UP:
                 self._move(Phase.RUNNING)
         elif event.name == "done":
             self.results[event.task] = event.facts

@@ -12,7 +12,8 @@ FLAGS = {
     ],
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
-        "--option", "--out", "--passes", "--secret-file", "--seed", "--step-timeout", "--steps", "--strategy",
+        "--option", "--out", "--passes", "--secret-file", "--seed", "--step-timeout", "--steps",
+        "--strategy",
         "--trace", "workload",
     ],
     "partition": ["--json", "--passes", "graph"],

@@ -40,6 +40,7 @@ def through_the_wire(tensor: torch.Tensor) -> torch.Tensor:
     back, at = decode_tensor(message)
     assert at == num_bytes
     assert num_bytes % 8 == 0
+    assert isinstance(back, torch.Tensor)
     return back
 
 

@@ -190,7 +190,7 @@ def _take_leave(trace: Path, error: str, *, is_orphan: bool) -> None:
 
 
 def _yield_to_what_is_traced() -> None:
-    """Runs only when no core is wanted: a step must not wait for a slice; the rings hold minutes."""
+    """Runs only when no core is wanted: a step must not wait for it, and rings hold minutes."""
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     else:

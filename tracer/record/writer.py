@@ -18,7 +18,8 @@ from tracer.record.ring import BEGUN, ENDED, WHOLE, Place, Ring
 if TYPE_CHECKING:
     from tracer.record.recorder import Recorder
 
-Open = tuple[mmap | bytearray, int, int, Chain]  #: buffer, offset of the second half, record number, chain
+#: buffer, offset of the second half, record number, chain
+Open = tuple[mmap | bytearray, int, int, Chain]
 
 
 class Begin(Protocol):

@@ -93,7 +93,7 @@ def _unsendable(tensor: torch.Tensor) -> StepError:
     )
 
 
-def encode_tensors(tensors: Iterable[torch.Tensor]) -> Parts:
+def encode_tensors(tensors: Iterable[torch.Tensor | Literal]) -> Parts:
     buffers: list[Buffer] = []
     total = 0
     for tensor in tensors:

@@ -211,21 +211,34 @@ export class BarPainter {
     ctx.setLineDash([4, 3]);
     ctx.stroke();
     ctx.setLineDash([]);
-    const [cx, cy, r] = [Math.max(x, 0) + 10, y + h / 2, Math.min(4, h / 4)];
-    ctx.beginPath();
-    ctx.moveTo(cx - r, cy - r);
-    ctx.lineTo(cx + r, cy + r);
-    ctx.moveTo(cx + r, cy - r);
-    ctx.lineTo(cx - r, cy + r);
-    ctx.stroke();
+    this.cross(Math.max(x, 0) + 10);
     this.label(i, { text: theme.ink }, Math.max(x, 0) + 16, x + w - Math.max(x, 0) - 16);
   }
 
-  /** Nobody saw this one end: its right side is open and in error. */
+  cross(x) {
+    const { ctx, y, h } = this;
+    const [middle, r] = [y + h / 2, Math.min(4, h / 4)];
+    ctx.beginPath();
+    ctx.moveTo(x - r, middle - r);
+    ctx.lineTo(x + r, middle + r);
+    ctx.moveTo(x + r, middle - r);
+    ctx.lineTo(x - r, middle + r);
+    ctx.stroke();
+  }
+
+  /** Nobody saw this one end: its right side is open and in error, with a cross before it. */
   openEnd(x, w) {
     const { ctx, y, h, theme } = this;
+    if (w > 28 && h > 11) {
+      ctx.strokeStyle = theme.panel;
+      ctx.lineWidth = 5;
+      this.cross(x + w - 11);
+      ctx.strokeStyle = theme["error-s"];
+      ctx.lineWidth = 2;
+      this.cross(x + w - 11);
+    }
     ctx.strokeStyle = theme["error-s"];
-    ctx.lineWidth = 2;
+    ctx.lineWidth = 2.6;
     ctx.setLineDash([3, 2]);
     ctx.beginPath();
     ctx.moveTo(x + Math.max(w, FAULT_PX), y - 1);

@@ -16,7 +16,10 @@ _NONE = np.empty(0, np.int64)
 
 
 class Lit(NamedTuple):
-    """Places in the trace's table: selected spans by start, and the other ends of their links."""
+    """Places in the trace's table: selected spans, and the other ends of their links.
+
+    Selected ones come worker by worker, as the steps of one number do, then by start.
+    """
 
     selected: Array
     linked: Array
@@ -46,7 +49,17 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
         return _NONE
     inside = mask & (trace.all.step == step) if step is not None else mask
     places = np.flatnonzero(inside if inside.any() else mask)
-    return places[np.argsort(trace.all.start[places], kind="stable")][:MOST]
+    spans = trace.all.take(places)
+    return places[np.lexsort((spans.start, _workers(trace, spans, step)))][:MOST]
+
+
+def _workers(trace: Trace, spans: Spans, step: int | None) -> Array:
+    """Which of the requests with this step's number a span is part of."""
+    found = np.zeros(len(spans), np.int64)
+    requests = [one.trace_lo for one in trace.steps if one.number == step]
+    for place, request in enumerate(requests):
+        found[spans.trace_lo == np.uint64(request)] = place
+    return found
 
 
 def _has_word(spans: Spans, column: str, words: set[str]) -> Array:

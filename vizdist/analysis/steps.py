@@ -54,4 +54,4 @@ def steps_around(trace: Trace, number: int) -> StepRow:
 def splits_of(trace: Trace, number: int, most: int = 4) -> list[TaskSplit]:
     """The split of a step for each of the first tasks that run one of this number."""
     steps = [step for step in trace.steps if step.number == number][:most]
-    return [split_of_client(trace, step) for step in sorted(steps, key=lambda one: one.task)]
+    return [split_of_client(trace, step) for step in steps]

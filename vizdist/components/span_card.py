@@ -18,7 +18,11 @@ from vizdist.store.trace import Trace
 
 LONGEST = 8
 #: Attributes that the card says in words already.
-SAID = {"vizdist.step.number", "vizdist.kind", "vizdist.lane", "vizdist.depth"}
+SAID = {
+    "vizdist.step.number", "vizdist.kind", "vizdist.lane", "vizdist.depth", "vizdist.unfinished",
+    "vizdist.last_seen_ns",
+}  # fmt: skip
+_BAD = {"error", "unfinished"}
 #: How the other end of a link is called, by (relation, whether the selected span is the target).
 _OTHER_END = {
     ("data", True): "sent",
@@ -43,6 +47,11 @@ def span_card(trace: Trace, lit: Lit, step: int | None, lang: Lang) -> list[Comp
         *(
             [html.Code(html.Bdi(detail.key), className="span-key", title=detail.key)]
             if detail.key
+            else []
+        ),
+        *(
+            [html.P(t("timeline.fact.never_ended", lang, task=detail.task), className="hint")]
+            if "unfinished" in detail.flags
             else []
         ),
         *_ends(trace, detail, lang),
@@ -82,7 +91,7 @@ def _heading(detail: SpanDetail, hue: str, lang: Lang) -> Component:
             swatch("other" if hue == "frame" else hue),
             html.H2([detail.name or detail.kind, html.Small(f"{kind} · {detail.task}")]),
             *(
-                chip(t(f"timeline.flag.{flag}", lang), kind="error" if flag == "error" else "")
+                chip(t(f"timeline.flag.{flag}", lang), kind="error" if flag in _BAD else "")
                 for flag in sorted(told)
             ),
             *([chip(str(size(detail.bytes)))] if detail.bytes else []),

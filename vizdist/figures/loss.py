@@ -63,7 +63,7 @@ def _draw_line(
     numbers, losses = [number for number, _ in points], [loss for _, loss in points]
     is_noisy = len(points) > NOISY
     tokens = TOKENS[theme]
-    hover = f"{words['steps']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra>%{{meta}}</extra>"
+    hover = f"%{{meta}}<br>{words['steps']} %{{x}}<br>{words['loss']} %{{y:.4f}}<extra></extra>"
     figure.add_scatter(
         x=numbers, y=losses, mode="lines", meta=plain(task), hovertemplate=hover,
         line={"color": tokens["line2" if is_noisy else "ink"], "width": 1 if is_noisy else 2,

@@ -22,7 +22,7 @@ def columns_figure(
 ) -> go.Figure:
     """`words` are the parts' names and `step`, a text with the place {step}."""
     gap = 0.06 if len(columns) < SPACED else 0
-    figure = blank(theme, barmode="stack", bargap=gap, hovermode="x")
+    figure = blank(theme, barmode="stack", bargap=gap, hovermode="x unified")
     numbers = [column.step.number for column in columns]
     for part in PARTS:
         heights = [column.parts[part] / MS for column in columns]
@@ -32,7 +32,11 @@ def columns_figure(
     figure.update_yaxes(range=[0, top * 1.08 / MS], nticks=4)
     ticks = numbers if len(numbers) <= MANY_TICKS else round_ticks(numbers[0], numbers[-1], 10)
     last = max(numbers[-1], numbers[0] + LEAST - 1)
-    figure.update_xaxes(range=[numbers[0] - 0.6, last + 0.6], tickvals=ticks, tickformat="d")
+    title = {"text": words["step"].format(step="%{x}")}
+    figure.update_xaxes(
+        range=[numbers[0] - 0.6, last + 0.6], tickvals=ticks, tickformat="d",
+        unifiedhovertitle=title,
+    )  # fmt: skip
     for column in columns:
         if column.total > top:
             _break(figure, column, top, theme)

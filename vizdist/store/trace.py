@@ -125,11 +125,12 @@ class Trace:
 
     @cached_property
     def steps(self) -> tuple[StepInfo, ...]:
-        """All steps by number, then by start."""
+        """All steps by number, then by task: every view begins with the same one."""
         roots = np.flatnonzero(self.all.is_kind(ROOT_KIND) & (self.all.step > 0))
         found = [self._step_of_root(int(root)) for root in roots]
         found += self._steps_without_root({step.trace_lo for step in found})
-        return tuple(sorted(found, key=lambda step: (step.number, step.start)))
+        rank = {task: place for place, task in enumerate(self.tasks)}
+        return tuple(sorted(found, key=lambda one: (one.number, rank[one.task], one.start)))
 
     def _step_of_root(self, root: int) -> StepInfo:
         spans = self.all

@@ -6,8 +6,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.components.cards import rich
-from vizdist.components.graph_toolbar import HIDDEN, glyph_tile
+from vizdist.components.cards import HIDDEN, rich
+from vizdist.components.graph_toolbar import glyph_tile
 from vizdist.figures.graph_facts import (
     Facts,
     GraphFacts,

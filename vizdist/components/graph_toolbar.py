@@ -7,10 +7,10 @@ from dash import html
 from dash.development.base_component import Component
 
 from tracer.model.graph_table import STAGES
-from vizdist.components.cards import icon
+from vizdist.components.cards import HIDDEN, icon
+from vizdist.components.toolbar import choice, table_button
 from vizdist.i18n import Lang, t
 
-HIDDEN: dict[str, Any] = {"aria-hidden": "true"}  # decoration: the words stand beside it
 HEATS = ("plain", "time", "bytes", "wait")
 
 
@@ -25,12 +25,10 @@ def toolbar(lang: Lang) -> Component:
                     _choices("graph-clients", t("graph.client", lang), "segments"),
                     _legend(lang),
                     _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
-                    html.Button(
-                        [t("graph.table", lang), html.Kbd("L", **HIDDEN)],
-                        id="graph-table-button",
-                        type="button",
-                        className="button",
-                        title=t("graph.table_says", lang),
+                    table_button(
+                        "graph-table-button",
+                        t("graph.table", lang),
+                        t("graph.table_says", lang),
                         **table,
                     ),
                 ],
@@ -46,22 +44,6 @@ def _choices(name: str, says: str, kind: str, children: Sequence[Any] = ()) -> C
     """A radio group; assets/graph_controls.mjs moves the choice."""
     attributes: dict[str, Any] = {"role": "radiogroup", "aria-label": says, "data-choices": name}
     return html.Div(list(children), id=name, className=kind, **attributes)
-
-
-def choice(value: str, children: Any, *, chosen: bool, says: str = "") -> Component:
-    attributes: dict[str, Any] = {
-        "role": "radio",
-        "aria-checked": str(chosen).lower(),
-        "data-value": value,
-    }
-    return html.Button(
-        children,
-        type="button",
-        className="choice",
-        title=says or None,
-        tabIndex=0 if chosen else -1,
-        **attributes,
-    )
 
 
 def _heats(lang: Lang) -> list[Component]:

@@ -13,9 +13,9 @@ from vizdist.analysis.step_split import TaskSplit
 from vizdist.analysis.steps import shown_step, splits_of
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty, swatch
-from vizdist.components.graph_toolbar import HIDDEN, choice
 from vizdist.components.span_card import span_card
 from vizdist.components.split_bar import split_bars
+from vizdist.components.toolbar import choice, table_button
 from vizdist.components.view import Route, View, view_of
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import duration, micros, percentages
@@ -61,12 +61,10 @@ def _toolbar(lang: Lang) -> Component:
         [
             html.Div(modes, id="timeline-mode", className="segments", **group),
             _legend(lang),
-            html.Button(
-                [t("timeline.table_button", lang), html.Kbd("L", **HIDDEN)],
-                id="timeline-list",
-                type="button",
-                className="button",
-                title=t("timeline.table_says", lang),
+            table_button(
+                "timeline-list",
+                t("timeline.table_button", lang),
+                t("timeline.table_says", lang),
                 **key,
             ),
         ],

@@ -158,6 +158,20 @@ def test_a_rare_span_takes_attributes_until_it_ends_and_its_error() -> None:
     assert prune.error == "KeyError: 'w'"
 
 
+def test_what_is_told_of_a_span_takes_none_of_its_time() -> None:
+    clock = FakeClock()
+    with recorded(clock=clock) as recording:
+        with recording.recorder.span("session.run", STEP) as span:
+            clock.advance(70)
+            span.stop_clock()
+            clock.advance(5)
+            span.set("vizdist.loss", 0.5)
+            span.stop_clock()
+        (run,) = recording.spans()
+    assert run.end - run.start == 70
+    assert run.attributes["vizdist.loss"] == 0.5
+
+
 def test_an_aborted_recv_says_why() -> None:
     with recorded(clock=FakeClock()) as recording:
         recv = recording.recorder.open(recording.recorder.site("rendezvous.recv"), STEP)

@@ -18,7 +18,7 @@ from tracer.runtime.states import (
 
 
 def test_a_legal_move_follows_the_table() -> None:
-    machine = Machine("step 7", STEP, Step.ISSUED)
+    machine = Machine("step", 7, STEP, Step.ISSUED)
     seen = []
     for event in ("part failed", "all parts ended"):
         machine.move(event)
@@ -27,7 +27,7 @@ def test_a_legal_move_follows_the_table() -> None:
 
 
 def test_an_illegal_move_names_state_event_what_is_allowed_and_the_story() -> None:
-    machine = Machine("rendezvous of step 7", RENDEZVOUS, Rendezvous.DEFERRING)
+    machine = Machine("rendezvous of step", 7, RENDEZVOUS, Rendezvous.DEFERRING)
     machine.move("run_graph")
     with pytest.raises(IllegalMove) as caught:
         machine.move("run_graph")

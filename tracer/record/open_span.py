@@ -127,7 +127,17 @@ class NoSpan(OpenSpan):
 class RareSpan:
     """`with rec.span(kind, ctx) as span`: nested on its thread; an exception makes it an error."""
 
-    __slots__ = ("_flags", "_recorder", "_site", "_start", "_told", "_writer", "context", "span")
+    __slots__ = (
+        "_end",
+        "_flags",
+        "_recorder",
+        "_site",
+        "_start",
+        "_told",
+        "_writer",
+        "context",
+        "span",
+    )
 
     def __init__(
         self, recorder: "Recorder", site: int, ctx: SpanContext, attributes: Mapping[str, object]
@@ -137,6 +147,7 @@ class RareSpan:
         self._told = dict(attributes)
         self._flags = 0
         self._start = 0
+        self._end = 0
         self._writer: Writer | None = None
         self.span = 0
         self.context = ctx
@@ -158,11 +169,16 @@ class RareSpan:
     ) -> None:
         if self._writer is None:
             return
-        end = self._recorder.now()  # what is told of the span is none of its time
+        self.stop_clock()
         if error is not None:
             self.fail(error)
         self._tell()
-        self._writer.end(self._start, end, flags=self._flags)
+        self._writer.end(self._start, self._end, flags=self._flags)
+
+    def stop_clock(self) -> None:
+        """Ends its time here, before the block ends: what is still told of it takes none."""
+        if not self._end:
+            self._end = self._recorder.now()
 
     def set(self, name: str, value: object) -> None:
         self._told[name] = value

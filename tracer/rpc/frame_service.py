@@ -6,7 +6,6 @@ with whatever else that thread has for the peer.
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
@@ -185,7 +184,7 @@ class FrameService:
         span = self._open(connection, RUN_GRAPH, request.context)
         served = _Served(self, connection, call_id, request.step_id, span)
         if span is not None:
-            request = replace(request, context=span.context)
+            request = request._replace(context=span.context)
         connection.running.add(request.step_id)
         try:
             self._worker.run_graph(request, served.graph_was_run)
@@ -197,7 +196,7 @@ class FrameService:
         span = self._open(connection, RUN_STEP, request.context)
         served = _Served(self, connection, call_id, 0, span)
         if span is not None:
-            request = replace(request, context=span.context)
+            request = request._replace(context=span.context)
         assert self._master is not None
         try:
             self._master.start_step(request, served.step_was_run)

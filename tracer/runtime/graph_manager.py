@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from tracer.model.cluster import LOCALHOST
 from tracer.model.graph import Graph, GraphError, Node, Partition
 from tracer.model.graph_table import chunks_of_graph
 from tracer.model.step import SpanContext
@@ -50,11 +51,17 @@ class ClientEnd:
 
 
 class RegisteredGraph:
-    """`ends` are the client's ends by key; a graph of a task without cluster has none."""
+    """`ends` are the client's ends by key; a graph of a task without cluster has none.
 
-    def __init__(self, executors: list[Executor], ends: Mapping[str, ClientEnd]) -> None:
+    `is_alone`: it has one partition there, so nothing is ever sent.
+    """
+
+    def __init__(
+        self, executors: list[Executor], ends: Mapping[str, ClientEnd], *, is_alone: bool
+    ) -> None:
         self.executors = executors
         self.ends = ends
+        self.is_alone = is_alone
 
 
 class GraphManager:
@@ -76,7 +83,8 @@ class GraphManager:
                 self._executor(prepare(self._env, part, self._bind, handle, graph_id))
                 for part in parts
             ]
-            self._graphs[handle] = RegisteredGraph(executors, self._ends(graph))
+            is_alone = self._env.task.job == LOCALHOST and len(parts) == 1
+            self._graphs[handle] = RegisteredGraph(executors, self._ends(graph), is_alone=is_alone)
         return handle
 
     def _cut(self, graph: Graph, context: SpanContext, graph_id: str) -> list[Partition]:
@@ -135,6 +143,10 @@ class GraphManager:
                 task=self._env.name,
             )
         return found
+
+    def is_alone(self, handle: str) -> bool:
+        """Whether a step of this graph needs no rendezvous. Raises StepError if it is unknown."""
+        return self._find(handle).is_alone
 
     def run(self, request: RunGraphRequest, rendezvous: StepRendezvous, done: RunDone) -> None:
         """Starts all executors; `done` is called when all have ended and the fetches are there.

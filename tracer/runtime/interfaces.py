@@ -7,7 +7,8 @@ blocks a thread.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import torch
@@ -15,6 +16,8 @@ import torch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
+
+_NO_TENSORS: Mapping[str, torch.Tensor] = MappingProxyType({})
 
 TENSOR_LIMIT_BYTES = 1 << 31  #: of one tensor, in a task and on the wire
 
@@ -59,23 +62,21 @@ class WorkerStatus:
     is_finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RunGraphRequest:
+class RunGraphRequest(NamedTuple):
     """One worker's part of a step. `feeds` and `fetch_keys` are by rendezvous key."""
 
     session: str
     graph_handle: str
     step_id: int
     context: SpanContext
-    feeds: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    feeds: Mapping[str, torch.Tensor] = _NO_TENSORS
     fetch_keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunGraphResult:
+class RunGraphResult(NamedTuple):
     """Fetched tensors by rendezvous key, or the error that ended this part."""
 
-    fetched: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    fetched: Mapping[str, torch.Tensor] = _NO_TENSORS
     error: StepError | None = None
 
 
@@ -135,8 +136,7 @@ class WorkerInterface(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RunStepRequest:
+class RunStepRequest(NamedTuple):
     """One client request. Names are `node:port` for feeds and fetches, `node` for targets."""
 
     session: str
@@ -146,8 +146,7 @@ class RunStepRequest:
     context: SpanContext
 
 
-@dataclass(frozen=True, slots=True)
-class RunStepResult:
+class RunStepResult(NamedTuple):
     fetched: Mapping[str, torch.Tensor]
     step_id: int
 

@@ -33,7 +33,7 @@ class MasterSession:
         self._maker = maker
         self._watchdog = watchdog
         self._step_timeout_s = step_timeout_s
-        self._state = Machine(f"session {self.handle}", SESSION, Session.OPEN)
+        self._state = Machine("session", self.handle, SESSION, Session.OPEN)
         self._changed = threading.Condition()
         self._making = threading.Lock()
         self._made: dict[Signature, ClientGraph] = {}

@@ -42,7 +42,7 @@ class MasterStep:
         self._timeout_s = timeout_s
         self._ended = ended
         self._lock = threading.Lock()
-        self._state = Machine(f"step {self.step_id:x}", STEP, Step.ISSUED)
+        self._state = Machine("step", self.step_id, STEP, Step.ISSUED)
         self._running = dict.fromkeys(range(len(graph.parts)))
         self._fetched: dict[str, torch.Tensor] = {}
         self._errors: list[StepError] = []

@@ -56,7 +56,7 @@ class StepRendezvous:
         self.local = LocalRendezvous()
         self._task = task
         self._lock = threading.Lock()
-        self._state = Machine(f"rendezvous of step {step_id:x}", RENDEZVOUS, Rendezvous.DEFERRING)
+        self._state = Machine("rendezvous of step", step_id, RENDEZVOUS, Rendezvous.DEFERRING)
         self._deferred: list[tuple[str, RecvDone]] = []
         self._calls: dict[int, _Call] = {}  # by request id
         self._unanswered: set[TaskName] = set()
@@ -119,8 +119,8 @@ class StepRendezvous:
 
     def _take_calls(self) -> Iterator[tuple[str, RecvDone]]:
         """One by one: whoever takes a call out, an answer or an abort, is the one to end it."""
-        with contextlib.suppress(KeyError):
-            while True:
+        while self._calls:
+            with contextlib.suppress(KeyError):  # an answer was faster
                 call = self._calls.popitem()[1]
                 self._unanswered.add(call.source)
                 yield call.key, call.done
@@ -149,15 +149,14 @@ class StepRendezvous:
             was_aborted = self._error is not None
             self._state.move("cleanup")
             waiting = [*self._deferred, *self._take_calls()]
-        unsent = [*self.local.unsent(), *(key for key, _ in waiting)]
-        unreceived = self.local.unreceived()
-        self.local.abort(_CLEANED_UP)
+        unsent, unreceived = self.local.abort(_CLEANED_UP)
         self._fail_all(waiting, _CLEANED_UP)
         self._tell_unanswered(self._error or _CLEANED_UP)
         if was_aborted:
             return []
         return [
             *(Leftover(self.step_id, key, "send") for key in unsent),
+            *(Leftover(self.step_id, key, "send") for key, _ in waiting),
             *(Leftover(self.step_id, key, "recv") for key in unreceived),
         ]
 
@@ -168,6 +167,16 @@ class StepRendezvous:
                 with contextlib.suppress(StepError):
                     self._peer(source).start_abort(self.step_id, error.as_derived())
                     self._peer(source).cleanup_graph(self.step_id)
+
+
+class NoRendezvous(StepRendezvous):
+    """Of all steps in which one task sends nothing: whoever fails there has nobody to tell."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__(0, task)
+
+    def abort(self, error: StepError) -> None:
+        """The executor that fails ends by itself."""
 
 
 def _mark_deferred(done: RecvDone, received: Received) -> None:

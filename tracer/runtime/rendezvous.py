@@ -8,10 +8,19 @@ first abort's error, also for a value that had been sent before.
 
 import threading
 from collections import deque
+from collections.abc import Mapping, Sized
+from typing import NamedTuple
 
 import torch
 
 from tracer.runtime.interfaces import Received, RecvDone, StepError
+
+
+class Unmet(NamedTuple):
+    """Keys that a recv waited for, and keys of values that no recv took."""
+
+    unsent: list[str]
+    unreceived: list[str]
 
 
 class LocalRendezvous:
@@ -73,25 +82,29 @@ class LocalRendezvous:
                 del self._waiting[key]
         done(Received(error=StepError("CANCELLED", "RecvAsync is cancelled.", derived=True)))
 
-    def abort(self, error: StepError) -> None:
-        """Fails whatever waits; the first abort wins. Values nobody asked for are dropped."""
+    def abort(self, error: StepError) -> Unmet:
+        """Fails whatever waits and drops what nobody asked for; the first abort's error stands."""
         with self._lock:
-            if self._error is not None:
-                return
-            self._error = error
+            if self._error is None:
+                self._error = error
             waiting, self._waiting = self._waiting, {}
-            self._values.clear()
-        item = Received(error=error)
+            values, self._values = self._values, {}
         for queue in waiting.values():
             for done in queue:
-                done(item)
+                done(Received(error=error))
+        return Unmet(_keys(waiting), _keys(values))
 
     def unsent(self) -> list[str]:
         """Keys that a recv waits for."""
         with self._lock:
-            return [key for key, queue in self._waiting.items() for _ in queue]
+            return _keys(self._waiting)
 
     def unreceived(self) -> list[str]:
         """Keys of values that no recv has taken."""
         with self._lock:
-            return [key for key, queue in self._values.items() for _ in queue]
+            return _keys(self._values)
+
+
+def _keys(table: Mapping[str, Sized]) -> list[str]:
+    """Each as often as it stands there."""
+    return [key for key, queue in table.items() for _ in range(len(queue))] if table else []

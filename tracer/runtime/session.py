@@ -129,6 +129,7 @@ class Session:
         with recorder.span("session.run", context) as span:
             span.set("vizdist.session.handle", self.handle)
             result = self._master.run_step(self._request(plan, feeds, span.context))
+            span.stop_clock()
             values = plan.values(feeds, result)
             span.set("vizdist.step.id", f"{result.step_id:016x}")
             for attribute, name in (record or {}).items():

@@ -60,10 +60,12 @@ class IllegalMove(RuntimeError):
 class Machine:
     """One thing's state. Not locked: its owner moves it under its own lock."""
 
-    __slots__ = ("_story", "_table", "_what", "state")
+    __slots__ = ("_name", "_story", "_table", "_what", "state")
 
-    def __init__(self, what: str, table: Table, start: Enum) -> None:
+    def __init__(self, what: str, name: str | int, table: Table, start: Enum) -> None:
+        """`what` and `name` are how it is called in errors; a number is shown as hex digits."""
         self._what = what
+        self._name = name
         self._table = table
         self._story: list[str] = []
         self.state = start
@@ -77,8 +79,9 @@ class Machine:
         if next_state is None:
             legal = [name for state, name in self._table if state is self.state] or ["nothing"]
             told = " → ".join(self._story) or "just made"
+            name = f"{self._name:x}" if isinstance(self._name, int) else self._name
             raise IllegalMove(
-                f"{self._what} is {self.state.name} and cannot take {event!r}; "
+                f"{self._what} {name} is {self.state.name} and cannot take {event!r}; "
                 f"it takes {', '.join(legal)}. So far: {told}"
             )
         self._story.append(event)

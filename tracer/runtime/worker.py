@@ -15,7 +15,12 @@ from tracer.runtime.interfaces import (
     StepError,
     WorkerStatus,
 )
-from tracer.runtime.remote_rendezvous import Leftover, RecentRequestIds, RendezvousTable
+from tracer.runtime.remote_rendezvous import (
+    Leftover,
+    NoRendezvous,
+    RecentRequestIds,
+    RendezvousTable,
+)
 from tracer.runtime.states import IllegalMove
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
@@ -32,6 +37,7 @@ class Worker:
         self.env = env
         self.cache = cache
         self.rendezvous = RendezvousTable(env.name)
+        self._no_rendezvous = NoRendezvous(env.name)
         self.is_finished = False
         self._pid = pid
         self._lock = threading.Lock()
@@ -82,6 +88,9 @@ class Worker:
     def run_graph(self, request: RunGraphRequest, done: RunDone) -> None:
         try:
             session = self._session(request.session)
+            if session.graphs.is_alone(request.graph_handle):
+                session.graphs.run(request, self._no_rendezvous, done)
+                return
             rendezvous = self.rendezvous.find_or_create(request.step_id)
             rendezvous.initialize(session.peer)
             session.graphs.run(request, rendezvous, done)

@@ -31,6 +31,7 @@ def sample_run(folder: Path, **manifest: object) -> Trace:
     tasks = [TaskRecord("launcher", 1, outcome="done"), TaskRecord("collector", 2, outcome="done")]
     write_manifest(folder, Manifest("run-1", workload="digits-mlp", tasks=tasks))
     scratch = folder.parent / f"{folder.name}-scratch"
+    scratch.mkdir()
     clock = FakeClock(EPOCH)
     ps, *workers = (
         Recorder(scratch, task, clock=clock) for task in ("ps:0", "worker:0", "worker:1")

@@ -72,6 +72,7 @@ def record_graph(folder: Path, stage: str, parts: list[Partition]) -> None:
     folder.mkdir()
     write_manifest(folder, Manifest("run-1", started_ns=1))
     scratch = folder.parent / "scratch"
+    scratch.mkdir()
     recorder = Recorder(scratch, "worker:0")
     for chunk in chunks_of_graph("g1", stage, parts):
         with recorder.span("graph.chunk", trace_of_step("run-1", "run", 0), name=stage) as span:

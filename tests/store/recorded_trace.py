@@ -25,6 +25,7 @@ def record_trace(folder: Path, num_steps: int = 3) -> Path:
     folder.mkdir()
     write_manifest(folder, Manifest("run-1", started_ns=EPOCH))
     scratch = folder.parent / "scratch"
+    scratch.mkdir()
     clock = FakeClock(EPOCH)
     worker = Recorder(scratch, "worker:0", clock=clock)
     ps = Recorder(scratch, "ps:0", clock=clock)

@@ -1,14 +1,18 @@
 """A plan survives its way to the tasks; flags that cannot be served are refused with a hint."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
 from tracer.launch.plan import Plan
+from tracer.model.cluster import TaskName
 from tracer.model.graph import GraphError
 from tracer.model.trace_policy import TracePolicy, TracePolicyError
+from tracer.record.recorder import Recorder
 from tracer.strategies.strategy import StrategyError
+from tracer.training import tracing_of
 
 
 def asked(*arguments: str) -> argparse.Namespace:
@@ -93,3 +97,12 @@ def test_a_range_of_steps_begins_before_it_ends() -> None:
     with pytest.raises(TracePolicyError, match="the first step comes after the last"):
         TracePolicy("8-5")
     assert TracePolicy("5-5").samples(5)
+
+
+def test_a_step_is_recorded_where_the_policy_says_so_and_there_is_room(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, "worker:0")
+    tracing = tracing_of(recorder, "run", TaskName("worker", 0), TracePolicy("every:2"))
+    assert [tracing.step(n).sampled for n in (1, 2, 3)] == [True, False, True]
+    recorder.has_room = lambda: False  # type: ignore[method-assign]
+    assert not tracing.step(1).sampled
+    recorder.close()

@@ -11,6 +11,7 @@ SCRATCH/<task>.<attempt>/
 
 import fcntl
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -38,6 +39,22 @@ def write_atomic(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
+
+
+def new_buffer(path: Path, size: int) -> mmap.mmap:
+    """A new file of zeros, mapped. Its pages are taken now: no room is an OSError, no SIGBUS."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)
+        else:
+            os.ftruncate(descriptor, size)
+        return mmap.mmap(descriptor, size)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def make_scratch() -> Path:

@@ -5,11 +5,10 @@ whole. A file whose next length is GOES_ON is full: the thread goes on in the ne
 """
 
 import mmap
-import os
 import struct
 from pathlib import Path
 
-from tracer.record.home import RARE_SUFFIX
+from tracer.record.home import RARE_SUFFIX, new_buffer
 
 LENGTH = struct.Struct("<I")
 GOES_ON = 0xFFFFFFFF
@@ -28,20 +27,17 @@ class RareRing:
         needed = LENGTH.size + len(entry)
         buffer = self._buffer
         if buffer is None or self._offset + needed + LENGTH.size > len(buffer):
-            buffer = self._next_file(max(FILE_BYTES, needed + LENGTH.size))
+            try:
+                buffer = self._next_file(max(FILE_BYTES, needed + LENGTH.size))
+            except OSError:  # no room: the span goes without its attributes
+                return
         start = self._offset + LENGTH.size
         buffer[start : start + len(entry)] = entry
         LENGTH.pack_into(buffer, self._offset, len(entry))
         self._offset += needed
 
     def _next_file(self, size: int) -> mmap.mmap:
-        path = self._folder / f"{self._number}-{self._num_files}{RARE_SUFFIX}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, size)
-            buffer = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
+        buffer = new_buffer(self._folder / f"{self._number}-{self._num_files}{RARE_SUFFIX}", size)
         if self._buffer is not None:
             LENGTH.pack_into(self._buffer, self._offset, GOES_ON)
         self._buffer, self._offset, self._num_files = buffer, 0, self._num_files + 1

@@ -89,6 +89,7 @@ class Recorder:
         """Starts with no writers in the folder at hand."""
         self._lock = threading.Lock()
         self._is_closed = False
+        self._is_choked = False
         self._seats = threading.local()
         self._writers: list[Writer] = []
         self._idle: list[Writer] = []
@@ -163,11 +164,18 @@ class Recorder:
             and time.monotonic() < limit
         ):
             time.sleep(0.001)
+        self._is_choked = time.monotonic() >= limit
         self.writer().record(self.site_of_wait, self._run, start, self.now())
 
     def has_room(self) -> bool:
-        """False: a ring is over-full and nobody takes what it holds, so record no more steps."""
-        return not self._is_over_full(FULL_FILES) or is_locked(self._scratch / COLLECTOR_LOCK)
+        """False: a ring is over-full and nobody takes what it holds, so record no step now.
+
+        The collector is gone, or a boundary waited for it in vain (a full disk).
+        """
+        self._is_choked = self._is_choked and self._is_over_full(FULL_FILES // 2)
+        if self._is_choked or not self._is_over_full(FULL_FILES):
+            return not self._is_choked
+        return is_locked(self._scratch / COLLECTOR_LOCK)
 
     def _is_over_full(self, enough: int) -> bool:
         return any(writer.ring.num_waiting(enough) > enough for writer in self._writers)
@@ -182,6 +190,8 @@ class Recorder:
 
     def after_fork(self) -> None:
         """In a forked child: the rings belong to the parent, so go on in a folder of our own."""
+        if self._is_closed:  # its descriptors may be somebody else's by now
+            return
         self.new_span = _span_ids()
         self._home.leave()
         self._sites.close()

@@ -15,13 +15,12 @@ fields stands in for a barrier.
 
 import itertools
 import mmap
-import os
 import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracer.record.home import HOT_SUFFIX
+from tracer.record.home import HOT_SUFFIX, new_buffer
 
 BEGUN = struct.Struct(
     "<IIIIQQQQqQ"
@@ -42,16 +41,10 @@ Place = tuple[mmap.mmap | bytearray, int, int, int, int]
 
 
 class _File:
-    def __init__(self, path: Path, capacity: int) -> None:
+    def __init__(self, buffer: mmap.mmap | bytearray, capacity: int) -> None:
+        self.buffer = buffer
         self.capacity = capacity
         self.first = 0
-        size = RECORD_BYTES * (capacity + 1)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.ftruncate(descriptor, size)
-            self.buffer = mmap.mmap(descriptor, size)
-        finally:
-            os.close(descriptor)
 
     def begin(self, first: int) -> None:
         """Makes the file hold records `first + 1` onwards."""
@@ -86,6 +79,7 @@ class Ring:
         self._number = number
         self._capacity = capacity
         self._files: list[_File] = []
+        self._current: _File | None = None
         self._first_span = random.SystemRandom().randrange(1 << 62)
 
     def places(self) -> Iterator[Place]:
@@ -96,17 +90,23 @@ class Ring:
         for turn in itertools.count():
             file = next((f for f in self._files if f.is_drained), None) or self._new_file()
             file.begin(turn * self._capacity)
+            self._current = file
             yield file.places(self._first_span)
 
     def _new_file(self) -> _File:
+        """Where there is no room left, records go nowhere; they count as recorded all the same."""
         path = self._folder / f"{self._number}-{len(self._files)}{HOT_SUFFIX}"
-        file = _File(path, self._capacity)
+        size = RECORD_BYTES * (self._capacity + 1)
+        try:
+            file = _File(new_buffer(path, size), self._capacity)
+        except OSError:
+            return _File(bytearray(size), self._capacity)
         self._files.append(file)
         return file
 
     def num_begun(self) -> int:
         """Records begun so far, as they stand in the files."""
-        current = max(self._files, key=lambda file: file.first, default=None)
+        current = self._current
         return current.first + current.num_begun() if current else 0
 
     @property

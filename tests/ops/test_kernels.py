@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from tests.ops.graph_runner import context
 from tracer.model.graph import Node
+from tracer.ops.kernel import OpError
 from tracer.ops.math import ELEMENTWISE
 from tracer.ops.registry import lookup
 
@@ -145,6 +146,29 @@ def gradient_of(loss: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(loss(leaf), leaf)
     return gradient
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "says"),
+    [
+        ("Unpack", (A,), {"num": 1}, "axis 0 must equal 1, got shape .2, 3."),
+        ("Unpack", (A,), {"num": 3, "axis": 0}, "axis 0 must equal 3"),
+        ("Split", (scalar(1), A), {"num_split": 2}, r"split_dim 1 \(size = 3\) and num_split 2"),
+    ],
+)
+def test_parts_that_are_not_as_many_as_the_node_has_outputs_are_refused(
+    op: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any], says: str
+) -> None:
+    kernel = lookup(op).bind(Node("n", op, attrs=attrs), context())
+    with pytest.raises(OpError, match=says) as failed:
+        kernel(*inputs)
+    assert failed.value.code == "INVALID_ARGUMENT"
+
+
+def test_integers_divide_as_in_tensorflow() -> None:
+    kernel = lookup("Div").bind(Node("n", "Div"), context())
+    assert torch.equal(kernel(ints(7, -7, 6), ints(2, 2, -4)), ints(3, -3, -1))
+    assert torch.equal(kernel(A, B), A / B)
 
 
 def test_sparse_cross_entropy_gives_loss_and_gradient() -> None:

@@ -1,17 +1,20 @@
 """Sessions of one task without a cluster, callables, feeds that do not fit."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.fakes import check, recorded
-from tracer.model.graph import Graph
+from tracer.model.graph import Graph, Node
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.graph_json import read_graph_file
 from tracer.model.step import trace_of_step
 from tracer.ops.dtypes import literal_to_tensor
+from tracer.ops.kernel import Kernel, OpContext
+from tracer.ops.registry import TABLE
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import DirectSession, Tracing
 
@@ -95,3 +98,32 @@ def test_errors_name_the_task_as_rows_do() -> None:
     with DirectSession(b.graph()) as session, pytest.raises(StepError) as caught:
         session.run("bad:0")
     assert (caught.value.task, caught.value.node) == ("worker:0", "bad")
+
+
+@pytest.mark.parametrize(("num_devices", "num_rendezvous"), [(1, 0), (2, 1)])
+def test_a_step_in_which_nothing_is_sent_meets_nowhere(
+    monkeypatch: pytest.MonkeyPatch, num_devices: int, num_rendezvous: int
+) -> None:
+    b = GraphBuilder()
+    one = b.const([1.0], name="one")
+    with b.device(f"/device:CPU:{num_devices - 1}"):
+        b.op("Neg", one, name="minus", T="float32")
+    running: list[int] = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        running.append(len(session.worker.rendezvous.running()))
+        if len(running) == 2:
+            raise ValueError("not today")
+        return torch.neg(x)
+
+    def bind(_node: Node, _context: OpContext) -> Kernel:
+        return kernel
+
+    monkeypatch.setitem(TABLE, "Neg", replace(TABLE["Neg"], bind=bind))
+    with DirectSession(b.graph(), [f"cpu:{i}" for i in range(num_devices)]) as session:
+        assert session.run("minus:0").tolist() == [-1.0]
+        with pytest.raises(StepError, match="not today"):
+            session.run("minus:0")
+        assert session.run("minus:0").tolist() == [-1.0]
+        assert session.worker.rendezvous.running() == []
+    assert running == [num_rendezvous] * 3

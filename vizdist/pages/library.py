@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import median_low
 from typing import Any
 
@@ -26,7 +27,7 @@ Row = tuple[Entry, Overview | str]  #: or why the trace cannot be opened
 
 
 def layout(library: Library, view: View) -> Component:
-    rows = [(entry, _overview(library, entry)) for entry in library.entries()]
+    rows = [(entry, _overview(library, entry.id, entry.changed_ns)) for entry in library.entries()]
     if not rows:
         title = html.H1(t("library.no_runs", view.lang))
         return html.Div([title, _how_to_begin(view.lang)], className="reading library")
@@ -34,9 +35,11 @@ def layout(library: Library, view: View) -> Component:
     return html.Div([title, _table(rows, view.lang)], className="reading library")
 
 
-def _overview(library: Library, entry: Entry) -> Overview | str:
+@lru_cache(maxsize=1000)
+def _overview(library: Library, trace: str, _changed_ns: int) -> Overview | str:
+    """Kept until the trace changes: a library keeps fewer traces open than it may list."""
     try:
-        return overview(library.open(entry.id))
+        return overview(library.open(trace))
     except TraceError as error:
         return str(error)
 

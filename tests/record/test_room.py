@@ -1,0 +1,85 @@
+"""A recorder where rings are full, the disk is, or nobody reads."""
+
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import FakeClock, recorded
+from tracer.model.step import trace_of_step
+from tracer.record import recorder as recorder_room
+from tracer.record.drain import find_homes
+from tracer.record.home import COLLECTOR_LOCK, lock_for_life
+from tracer.record.recorder import FULL_FILES, Recorder
+
+STEP = trace_of_step("run", "worker:0", 3)
+MILLISECOND = 1_000_000  #: more than the clock drifts in a test
+QUIET = STEP._replace(sampled=False)
+
+
+def test_a_step_boundary_does_not_wait_where_no_collector_runs() -> None:
+    with recorded(clock=FakeClock()) as recording:
+        recorder = recording.add("worker:1", ring_capacity=2)
+        writer, op = recorder.writer(), recorder.site("op.run")
+        for _ in range(200):
+            writer.record(op, STEP, 1, 2)
+        recorder.step_boundary()
+        waits = recording.of("record.wait")
+    assert len(waits) == 1
+    assert waits[0].end - waits[0].start < 1_000_000_000
+
+
+def test_there_is_room_until_a_ring_is_over_full_and_nobody_reads_it() -> None:
+    with recorded(clock=FakeClock()) as recording:
+        recorder = recording.add("worker:1", ring_capacity=2)
+        writer, op = recorder.writer(), recorder.site("op.run")
+        for _ in range(2 * FULL_FILES):
+            writer.record(op, STEP, 1, 2)
+        assert recorder.has_room()
+        writer.record(op, STEP, 1, 2)
+        assert not recorder.has_room()
+        recording.spans()
+        assert recorder.has_room()
+
+
+def test_steps_are_not_recorded_while_a_collector_cannot_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_room, "WAIT_LIMIT_S", 0.01)
+    lock = lock_for_life(tmp_path / COLLECTOR_LOCK)  # it lives, and takes nothing
+    recorder = Recorder(tmp_path, "worker:1", clock=FakeClock(), ring_capacity=2)
+    writer, op = recorder.writer(), recorder.site("op.run")
+    for _ in range(2 * FULL_FILES + 1):
+        writer.record(op, STEP, 1, 2)
+    assert recorder.has_room()
+    recorder.step_boundary()
+    assert not recorder.has_room()
+    (home,) = find_homes(tmp_path, set())
+    home.take()
+    home.release()
+    assert recorder.has_room()
+    recorder.close()
+    os.close(lock)
+
+
+def test_where_there_is_no_room_spans_are_counted_and_lost_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = Recorder(tmp_path, "worker:0", clock=FakeClock(), ring_capacity=1000)
+    op = recorder.site("op.run")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+    try:
+        for _ in range(1500):
+            recorder.writer().record(op, STEP, 1, 2)
+        with recorder.span("session.run", STEP) as span:
+            span.set("vizdist.loss", 0.5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    for _ in range(600):
+        recorder.writer().record(op, STEP, 1, 2)
+    recorder.close()
+    (home,) = find_homes(tmp_path, set())
+    kept = len(home.take().records)
+    assert (home.num_recorded, kept) == (2101, 101)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench picture clean
 
 $(VENV)/.runtime: pyproject.toml .ci/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("vizdist needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
@@ -39,6 +39,9 @@ bench: $(VENV)/.test .venv-tensorflow/.ready  ## ours and its peers, interleaved
 	$(PYTHON) -m venv .venv-tensorflow
 	.venv-tensorflow/bin/pip install --quiet --disable-pip-version-check tensorflow-cpu psutil
 	touch $@
+
+picture: $(VENV)/.test  ## the README's picture, from a real run
+	$(BIN)/python -m tests.browser.picture .github/dashboard.png
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

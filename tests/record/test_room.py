@@ -14,8 +14,6 @@ from tracer.record.home import COLLECTOR_LOCK, lock_for_life
 from tracer.record.recorder import FULL_FILES, Recorder
 
 STEP = trace_of_step("run", "worker:0", 3)
-MILLISECOND = 1_000_000  #: more than the clock drifts in a test
-QUIET = STEP._replace(sampled=False)
 
 
 def test_a_step_boundary_does_not_wait_where_no_collector_runs() -> None:

@@ -4,10 +4,8 @@ import argparse
 import difflib
 import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,6 +24,7 @@ from tracer.launch.arguments import (
 )
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
+from tracer.launch.signals import interrupted_by_signals
 from tracer.launch.watch import RunFailed
 from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
@@ -172,23 +171,6 @@ def _check_workload(parsed: argparse.Namespace) -> None:
         find_workload(parsed.workload)
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and a closed terminal end a run in order, as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {
-        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _run(parsed: argparse.Namespace) -> int:
     from tracer.launch.run import run_job
 
@@ -196,7 +178,7 @@ def _run(parsed: argparse.Namespace) -> int:
     plan = plan_from(parsed)
     progress = ProgressLine()
     try:
-        with _ended_by_signals():
+        with interrupted_by_signals():
             printed = run_job(plan, _job(plan), progress)
     except RunFailed as failed:
         if parsed.json:
@@ -241,7 +223,7 @@ def _task(parsed: argparse.Namespace) -> int:
     job = _job(plan) if plan.workload else ServeJob(plan, cluster)
     progress = ProgressLine()
     try:
-        with _ended_by_signals():
+        with interrupted_by_signals():
             secret = secret_of(parsed.secret_file)
             outcome = run_by_hand(task, plan, job, cluster, secret, progress)
     finally:

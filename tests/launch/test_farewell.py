@@ -1,14 +1,12 @@
 """A task started by hand goes when nobody needs it any more, or when it is told."""
 
-import os
-import signal
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from tracer.launch import farewell
-from tracer.launch.farewell import told_to_go, wait_for_others
+from tracer.launch.farewell import wait_for_others
 from tracer.model.cluster import TaskName
 from tracer.runtime.interfaces import StepError, WorkerStatus
 
@@ -60,13 +58,3 @@ def test_one_does_not_wait_when_told_to_go() -> None:
         raise StepError("UNAVAILABLE", "connection refused")
 
     wait_for_others({W1: ask}, told, met=False)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_tell_and_are_given_back(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with told_to_go() as told:
-        assert not told.is_set()
-        os.kill(os.getpid(), number)
-        assert told.wait(5)
-    assert signal.getsignal(number) is before

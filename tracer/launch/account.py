@@ -15,6 +15,7 @@ from typing import Self
 
 from tracer.launch.child import how_it_ended
 from tracer.launch.plan import Plan
+from tracer.launch.signals import undisturbed
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.refusal import Refusal
 from tracer.model.step import trace_of_step
@@ -135,8 +136,12 @@ class Account:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._run.__exit__(kind, error, trace)
-        self.recorder.close()
+        with undisturbed():
+            self._run.__exit__(kind, error, trace)
+            self.recorder.close()
+            self._close(error)
+
+    def _close(self, error: BaseException | None) -> None:
         counts = self._collector.stop(self._plan.limits.drain_s)
         self.recorded, self.written, self.warning = counts.recorded, counts.written, counts.error
         if error is not None:

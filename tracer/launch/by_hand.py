@@ -11,10 +11,11 @@ from typing import Any
 
 from tracer.launch.account import Account
 from tracer.launch.environment import say_if_proxy_is_ignored
-from tracer.launch.farewell import told_to_go, wait_for_others
+from tracer.launch.farewell import wait_for_others
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_folder, throttled
 from tracer.launch.plan import Plan
+from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
 from tracer.launch.watch import RunFailed, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName

@@ -5,10 +5,8 @@ sessions span it. So each says in its status that it is finished, and goes when 
 or are gone. A task without a client goes when told.
 """
 
-import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from tracer.model.cluster import TaskName
 from tracer.runtime.interfaces import StepError, WorkerStatus
@@ -17,19 +15,6 @@ LOOK_S = 0.5  #: between two looks at the others
 
 #: one task asked for its status; raises StepError if it does not answer
 Ask = Callable[[], WorkerStatus]
-
-
-@contextmanager
-def told_to_go() -> Iterator[threading.Event]:
-    """Set by SIGTERM or Ctrl-C while this is open."""
-    told = threading.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: told.set()) for number in signals}
-    try:
-        yield told
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def wait_for_others(others: Mapping[TaskName, Ask], told: threading.Event, *, met: bool) -> None:

@@ -21,6 +21,7 @@ from tracer.launch.environment import say_if_proxy_is_ignored, task_environment
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
+from tracer.launch.signals import undisturbed
 from tracer.launch.watch import Failure, Phase, RunFailed, Watch, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
@@ -115,7 +116,8 @@ class Launcher:
                     self._start_steps(scratch)
                     self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
             finally:
-                self._stop(account)
+                with undisturbed():
+                    self._stop(account)
         num_bytes = sum(self._watch.received_bytes.values())
         return outcome_of_run(account, self._watch.results, num_bytes)
 

@@ -198,8 +198,13 @@ export class GraphView {
   /** What is to be seen from top to bottom, in layout pixels, and the margin above it on screen. */
   get extent() {
     const box = this.onlyBox;
-    if (!box) return { top: 0, tall: this.model.payload.height, margin: MARGIN.top };
-    return { top: box.y - STUB, tall: box.h + 2 * STUB, margin: BOX_CHOICE };
+    const { height, wires } = this.model.payload;
+    if (!box) return { top: 0, tall: height, margin: MARGIN.top };
+    const ends = wires.filter(({ from, to }) => from === box.id || to === box.id)
+      .map(({ from, points }) => (from === box.id ? points[0] : points.at(-1))[1]);
+    const above = ends.some((y) => y < box.y + box.h / 2) ? STUB : MARGIN.side;
+    const below = ends.some((y) => y > box.y + box.h / 2) ? STUB : MARGIN.side;
+    return { top: box.y - above, tall: box.h + above + below, margin: BOX_CHOICE };
   }
 
   /** The largest zoom up to 1 that fits the height; on a narrow screen that of one box. */

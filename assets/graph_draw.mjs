@@ -144,8 +144,9 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
   if (h < 84) return;
   const lines = [countOf(words, box.nodes)];
   if (box.busy !== null && box.busy !== undefined) {
-    const share = 100 * box.busy;
-    lines.push(words.busy.replace("{share}", share < 9.95 ? share.toFixed(1) : share.toFixed(0)));
+    const share = (100 * box.busy).toFixed(box.busy < 0.0995 ? 1 : 0);
+    const said = words.busy.replace("{share}", share);
+    lines.push(textWidth(ctx, said, font(11)) > room ? `${share} %` : said);
   }
   lines.forEach((line, i) => {
     write(line, h - 10 - 16 * (lines.length - 1 - i), font(11), theme.ink2);

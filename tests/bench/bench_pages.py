@@ -5,8 +5,6 @@ told apart from later ones.
 """
 
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, sync_playwright
 
-from tests.browser.conftest import FLAGS, serving
+from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
@@ -44,12 +42,13 @@ def seconds_to_drawn(browser: BrowserContext, url: str, page: str) -> float:
 def main() -> None:
     folder = Path(tempfile.mkdtemp()) / "run.trace"
     capture(folder)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     figures = {}
     with sync_playwright() as playwright:
         for url in serving(Library([folder])):
             for page in PAGES:
-                browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+                browser = playwright.chromium.launch(
+                    executable_path=chromium_path(), args=list(FLAGS)
+                )
                 context = browser.new_context(viewport={"width": 1440, "height": 900})
                 address = f"{url}t/{path_id(folder)}/{page}"
                 first, *later = (seconds_to_drawn(context, address, page) for _ in range(OPENS))

@@ -37,12 +37,16 @@ class Dashboard:
     run: str
 
 
+def chromium_path() -> str | None:
+    """What this machine has; None: the one that playwright installed."""
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[BrowserContext]:
     """One context for all tests, so that scripts are fetched and compiled once."""
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
         yield browser.new_context()
         browser.close()
 

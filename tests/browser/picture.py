@@ -1,42 +1,49 @@
-"""Makes the README's picture: a real run, the Graph page, one op selected.
+"""The picture of the README: the graph page on a run made now, with one op selected.
 
-    python -m tests.browser.picture PICTURE.png
+python -m tests.browser.picture PICTURE.png
 """
 
-import os
-import shutil
+import argparse
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
-from tests.browser.conftest import FLAGS, serving
+from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
-STEP, CHOSEN = 12, "node:fc1/addmm"
+RUN = ("run", "digits-mlp", "--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2")
+SELECTED = "fc1/addmm"
+SIZE = ViewportSize(width=1440, height=900)
 
 
-def main(picture: Path) -> None:
-    folder = Path(tempfile.mkdtemp()) / "digits-mlp.trace"
-    command = [sys.executable, "-m", "tracer", "run", "digits-mlp", "--steps", "20"]
-    strategy = ["--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2"]
-    subprocess.run([*command, *strategy, "--out", str(folder)], check=True, capture_output=True)
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        for url in serving(Library([folder])):
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            page.goto(f"{url}t/{path_id(folder)}/graph?step={STEP}&sel={CHOSEN}")
-            page.wait_for_selector("#graph-canvas[data-state=ready]")
-            page.wait_for_timeout(1000)  # the view glides to what is chosen
-            picture.parent.mkdir(exist_ok=True)
-            page.screenshot(path=picture)
-            page.close()
-        browser.close()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    out = parser.parse_args().out
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "digits.trace"
+        command = [sys.executable, "-m", "tracer", *RUN, "--steps", "50", "--out", str(run)]
+        subprocess.run(command, check=True, capture_output=True)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
+            page = browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
+            for url in serving(Library([run])):
+                take(page, f"{url}t/{path_id(run)}/graph?lang=en&sel=node:{SELECTED}", out)
+            browser.close()
+
+
+def take(page: Page, url: str, out: Path) -> None:
+    page.goto(url)
+    page.locator("#graph-canvas[data-state=ready]").wait_for()
+    page.locator("#graph-facts h2").wait_for()
+    page.evaluate("document.fonts.ready")
+    page.screenshot(path=out)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main()

@@ -50,3 +50,10 @@ def test_a_folder_that_cannot_be_opened_is_a_row_that_says_so(tab: Tab, tmp_path
     (tmp_path / "broken.json").write_text("{")
     for url in serving(Library([tmp_path])):
         expect(tab(url).locator(".run")).to_contain_text("broken.json is of no format known here")
+
+
+def test_words_that_no_run_has_say_so(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(dashboard.url)
+    page.locator("#search").fill("no such run")
+    said = "getComputedStyle(document.querySelector('.runs tbody'), '::after').content"
+    page.wait_for_function(f"{said}.includes('No run has all of these words')")

@@ -261,3 +261,40 @@ def test_a_phone_shows_one_task(tab: Tab, dashboard: Dashboard) -> None:
     focus(page)
     page.keyboard.press("PageDown")
     assert state(page)["task"] == "ps:0"
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    """worker:1 ran its second step long after worker:0 ran its own."""
+    late = [
+        one._replace(
+            task=one.task.replace("worker:0", "worker:1"), span=one.span + 9000,
+            parent=one.parent and one.parent + 9000, link=one.link and one.link + 9000, trace_lo=77,
+        )
+        for one in training_step(2, at=50_000)
+    ]  # fmt: skip
+    folder = tmp_path_factory.mktemp("workers") / "two.trace"
+    write_trace(folder, [*training_step(1), *training_step(2, at=1500), *late])
+    for url in serving(Library([folder])):
+        yield Dashboard(url, path_id(folder))
+
+
+def test_whoever_comes_with_a_selection_sees_it(tab: Tab, workers: Dashboard) -> None:
+    page = opened(tab, workers, f"?step=2&sel=span:{9202:016x}")
+    page.wait_for_selector("#timeline-canvas[data-rest='step 50000']")
+    assert state(page)["from"] < 50_200 < state(page)["to"]
+    page = opened(tab, workers, "?step=2&sel=node:mm")
+    page.wait_for_selector("#timeline-canvas[data-rest='step 1500']")
+    expect(page.locator("#timeline-span h2")).to_contain_text("worker:0")
+
+
+def test_l_shows_the_table_wherever_the_focus_is(tab: Tab, dashboard: Dashboard) -> None:
+    page = opened(tab, dashboard)
+    page.keyboard.press("l")
+    expect(page.locator(".timeline-table table")).to_be_visible()
+
+
+def test_the_longest_spans_wait_to_be_selected(tab: Tab, dashboard: Dashboard) -> None:
+    page = opened(tab, dashboard)
+    page.locator("#timeline-span .longest button", has_text="mm").click()
+    expect(page).to_have_url(re.compile(f"sel=span:{302:016x}"))

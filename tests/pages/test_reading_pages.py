@@ -124,8 +124,10 @@ def test_the_numbers_of_several_tasks_stand_under_their_class(
     library: Library, tmp_path: Path
 ) -> None:
     trace = open_trace(tmp_path / "failed.trace")
-    bars = split_bars(split_step(trace, trace.step(1)), "en")
+    splits = split_step(trace, trace.step(1))
+    bars = split_bars(splits, "en")
     groups = [text(group) for group in found(bars, "split-table")[0].children]
     assert groups[0] == "worker:0ps:0"
     assert groups[1].startswith("compute")
-    assert not any("queueing00" in group for group in groups)
+    used = {name for split in splits for name, ns in split.parts.items() if ns}
+    assert len(groups) == 1 + len(used)

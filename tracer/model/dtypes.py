@@ -56,21 +56,29 @@ def num_outputs(node: Node) -> int:
     return len(_OUTPUTS.get(node.op, (_BY_ATTRIBUTE,)))
 
 
-def dtype_of(graph: Mapping[str, Node], output: Input) -> str:
-    """TF's name of the dtype of one output; raises GraphError if nothing tells it."""
-    seen: set[str] = set()
-    while output.node not in seen:
-        seen.add(output.node)
+def dtype_of(
+    graph: Mapping[str, Node], output: Input, known: dict[Input, str] | None = None
+) -> str:
+    """TF's name of the dtype of one output; raises GraphError if nothing tells it.
+
+    `known` remembers answers, so that many questions about one graph do not walk it again.
+    """
+    known = {} if known is None else known
+    walked: dict[Input, None] = {}
+    found = ""
+    while not found and output not in walked:
+        walked[output] = None
         node = graph[output.node]
-        if found := _stated(node, output.port):
-            return found
-        if not node.inputs:
-            break
-        output = node.inputs[0]
-    raise GraphError(
-        f"the dtype of output {output} is unknown: op {graph[output.node].op!r} has none of the "
-        f"attributes {', '.join(_DTYPE_ATTRS)} and no specs"
-    )
+        found = known.get(output) or _stated(node, output.port)
+        if not found and node.inputs:
+            output = node.inputs[0]
+    if not found:
+        raise GraphError(
+            f"the dtype of output {output} is unknown: op {graph[output.node].op!r} has none of "
+            f"the attributes {', '.join(_DTYPE_ATTRS)} and no specs"
+        )
+    known |= dict.fromkeys(walked, found)
+    return found
 
 
 def _stated(node: Node, port: int) -> str:

@@ -77,6 +77,7 @@ class _Cut:
         self._place = {node.name: places[node.device] for node in graph.nodes}
         self._parts: dict[str, list[Node]] = {}
         self._received: dict[tuple[str, int | None, str], str] = {}
+        self._dtypes: dict[Input, str] = {}
         self._numbers = count()
         self._edge_ids = count()
 
@@ -161,7 +162,7 @@ class _Cut:
         if edge.src_port is not None:
             output = Input(edge.src, edge.src_port)
             spec = source.specs[edge.src_port : edge.src_port + 1]
-            return output, dtype_of(self._graph, output), spec
+            return output, dtype_of(self._graph, output, self._dtypes), spec
         dummy = self._added(
             f"{edge.src}/ctrl",
             "Const",

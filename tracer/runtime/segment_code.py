@@ -23,7 +23,7 @@ cost a small kernel's time again.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from tracer.model.trace_folder import Flag
@@ -40,22 +40,21 @@ _TRACED = "def segment(frame, send, args, results, ctx, take, row, ready):"
 class SegmentCode:
     """Both texts of a segment.
 
-    `node_at` says which node a line of either belongs to, by code and line; `site` is that of one
-    of its nodes: they share a lane.
+    `node_at` says of each which node its lines belong to, -1 for none; `site` is that of one of its
+    nodes: they share a lane.
     """
 
     plain: Callable[..., None]
     traced: Callable[..., None]
-    node_at: Mapping[tuple[CodeType, int], int]
+    node_at: Mapping[CodeType, Sequence[int]]
     site: int
 
     def failed_node(self, error: BaseException) -> int:
         """The position of the node whose line raised, -1 if none did."""
         trace = error.__traceback__
         while trace is not None:
-            place = trace.tb_frame.f_code, trace.tb_lineno
-            if place in self.node_at:
-                return self.node_at[place]
+            if (nodes := self.node_at.get(trace.tb_frame.f_code)) is not None:
+                return nodes[trace.tb_lineno - 1]
             trace = trace.tb_next
         return -1
 
@@ -87,30 +86,23 @@ def compile_segment(
         namespace[f"s{position}"] = node.site
         namespace[f"n{position}"] = node.key_number
     writer = _Text(nodes, segment, slots)
-    plain = writer.lines(_PLAIN, traced=False)
-    traced = writer.lines(_TRACED, traced=True)
-    node_at: dict[tuple[CodeType, int], int] = {}
-    return SegmentCode(
-        _function(plain, namespace, node_at),
-        _function(traced, namespace, node_at),
-        node_at,
-        nodes[segment.nodes[0]].site,
-    )
+    texts = writer.lines(_PLAIN, traced=False), writer.lines(_TRACED, traced=True)
+    plain, traced = (_function(lines, namespace) for lines in texts)
+    node_at = {
+        function.__code__: [position for _, position in lines]
+        for function, lines in zip((plain, traced), texts, strict=True)
+    }
+    return SegmentCode(plain, traced, node_at, nodes[segment.nodes[0]].site)
 
 
 _Lines = list[tuple[str, int]]  # a line and the position of its node, -1: of none
 
 
-def _function(
-    lines: _Lines, namespace: dict[str, Any], node_at: dict[tuple[CodeType, int], int]
-) -> Callable[..., None]:
+def _function(lines: _Lines, namespace: dict[str, Any]) -> FunctionType:
     text = "\n".join(line for line, _ in lines)
     scope = dict(namespace)
     exec(compile(text, "<segment>", "exec"), scope)  # text of ours, see above
-    function: Callable[..., None] = scope["segment"]
-    for number, (_, position) in enumerate(lines, 1):
-        if position >= 0:
-            node_at[function.__code__, number] = position
+    function: FunctionType = scope["segment"]
     return function
 
 

@@ -6,6 +6,7 @@ are bit masks, one bit a `_Recv`. A node's needs contain those of its inputs, so
 in a circle.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
     readers = _readers(nodes, members)
     crossing = _crossing(nodes, home, readers)
     ancestors = _ancestors(sources)
+    successors = _successors(sources)
     segments = []
     for segment, positions in members.items():
         made = {value for at in positions for value in nodes[at].outputs}
@@ -58,14 +60,14 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
             Segment(
                 tuple(positions),
                 len(sources[segment]),
-                tuple(s for s in members if segment in _segments(sources[s])),
+                tuple(successors[_SEGMENT, segment]),
                 tuple(loads),
                 tuple(sorted(made & crossing)),
                 frozenset(v for v in loads if _reads_last(readers[v], segment, ancestors)),
             )
         )
     recvs = [at for at, node in enumerate(nodes) if node.kind is Kind.RECV]
-    waiting = {at: tuple(s for s in members if (_RECV, at) in sources[s]) for at in recvs}
+    waiting = {at: tuple(successors[_RECV, at]) for at in recvs}
     return Cut(
         tuple(segments), waiting, {value: slot for slot, value in enumerate(sorted(crossing))}
     )
@@ -107,6 +109,15 @@ def _sources(
 
 def _segments(sources: _Sources) -> Iterator[int]:
     return (number for kind, number in sources if kind == _SEGMENT)
+
+
+def _successors(sources: dict[int, _Sources]) -> defaultdict[tuple[int, int], list[int]]:
+    """`_Recv` or segment → the segments that wait for it."""
+    found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for segment, waits_for in sources.items():
+        for source in waits_for:
+            found[source].append(segment)
+    return found
 
 
 def _readers(nodes: Sequence[PreparedNode], members: dict[int, list[int]]) -> dict[int, set[int]]:

@@ -78,7 +78,7 @@ def _serve(
             return
         server.finish()
         if others:
-            report(f"{task} serves until {', '.join(map(str, others))} are done", None)
+            report(f"{task} is done; it serves {', '.join(map(str, others))} until they are", None)
         asks = {other: server.status_of(other, cluster.address(other)) for other in others}
         wait_for_others(asks, told, met=task in job.clients)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.app import create_app
@@ -27,6 +27,8 @@ FLAGS = (
     "--disable-sync",
 )
 AXE = Path(__file__).parent / "axe.min.js"
+
+expect.set_options(timeout=20_000)  # ms; the machine is shared, and a bound is not a budget
 
 
 @dataclass(frozen=True)

@@ -7,30 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from tests.golden_cases import CASES, GOLDEN
 from tests.ops.graph_runner import GraphRunner
 from tracer.model.graph import Literal
 from tracer.model.graph_json import read_graph_file
 from tracer.model.literal import value_of
 from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.infer import infer_specs
-
-GOLDEN = Path(__file__).parent.parent / "golden"
-CASES = (
-    "i_const",
-    "i_recv_dedup",
-    "ii_control_and_data",
-    "ii_control_edge",
-    "iii_diamond",
-    "iv_feed_fetch",
-    "iv_feed_inner",
-    "ix_partitioned_ref_mod",
-    "ix_partitioned_resource_div",
-    "viii_mlp_momentum_2ps",
-    "viii_mlp_ref_1ps",
-    "viii_mlp_ref_2ps",
-    "viii_mlp_resource_1ps",
-    "x_pruned",
-)
 
 
 def _path(case: str) -> Path:

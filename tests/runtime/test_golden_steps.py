@@ -2,34 +2,16 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 
 from tests.clusters import TestCluster
+from tests.golden_cases import CASES, GOLDEN
 from tracer.model.graph import Literal
 from tracer.model.graph_json import graph_file_from_json
 from tracer.model.literal import value_of
 from tracer.ops.dtypes import literal_to_tensor
-
-GOLDEN = Path(__file__).parent.parent / "golden"
-CASES = (
-    "i_const",
-    "i_recv_dedup",
-    "ii_control_edge",
-    "ii_control_and_data",
-    "iii_diamond",
-    "iv_feed_fetch",
-    "iv_feed_inner",
-    "ix_partitioned_ref_mod",
-    "ix_partitioned_resource_div",
-    "viii_mlp_momentum_2ps",
-    "viii_mlp_ref_1ps",
-    "viii_mlp_ref_2ps",
-    "viii_mlp_resource_1ps",
-    "x_pruned",
-)
 
 
 @pytest.mark.parametrize("executor", ["generated", "queue"])

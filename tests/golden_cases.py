@@ -1,0 +1,21 @@
+"""The graphs of real TensorFlow that need no control flow, by name."""
+
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent / "golden"
+CASES = (
+    "i_const",
+    "i_recv_dedup",
+    "ii_control_and_data",
+    "ii_control_edge",
+    "iii_diamond",
+    "iv_feed_fetch",
+    "iv_feed_inner",
+    "ix_partitioned_ref_mod",
+    "ix_partitioned_resource_div",
+    "viii_mlp_momentum_2ps",
+    "viii_mlp_ref_1ps",
+    "viii_mlp_ref_2ps",
+    "viii_mlp_resource_1ps",
+    "x_pruned",
+)

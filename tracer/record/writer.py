@@ -62,7 +62,7 @@ class OpenAny(Protocol):
 
 
 class Writer:
-    """One thread's way to record. Times are ns since the epoch; ids are 64-bit, never 0."""
+    """One thread's way to record. Times are what `Recorder.now` reads; ids are 64-bit, never 0."""
 
     __slots__ = (
         "_chains",

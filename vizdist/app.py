@@ -10,11 +10,14 @@ from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
 from vizdist.pages import graph, summary, timeline
 from vizdist.pages import library as library_page
+from vizdist.routes.access import PAGE_COOKIE, PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
+from vizdist.routes.live import live_routes
 from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.timeline import timeline_routes
 from vizdist.routes.traces import add_error_answers, trace_routes
+from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
 PAGES: tuple[Page, ...] = (library_page, summary, graph, timeline)
@@ -39,8 +42,11 @@ _INDEX = """<!DOCTYPE html>
 _FRAME_SCRIPTS = ("selection.mjs", "shell.mjs")
 
 
-def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
-    """The dashboard over a library of traces, as an ASGI application."""
+def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "") -> FastAPI:
+    """The dashboard over a library of traces, as an ASGI application.
+
+    With `viewer_token` others than this machine may ask, if they show it.
+    """
     folder = assets_folder()
     assets_path = f"assets/{version_of(folder)}"
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -55,6 +61,8 @@ def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
         update_title="",
         add_log_handler=False,
         suppress_callback_exceptions=True,
+        csrf_token_name=PAGE_COOKIE,
+        csrf_header_name=PAGE_HEADER,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
     scripts = {page.NAME: modules_of(folder, [f"{page.NAME}.mjs"]) for page in PAGES}
@@ -68,12 +76,14 @@ def create_app(library: Library, *, url_prefix: str = "/") -> FastAPI:
     server.include_router(trace_routes(library))
     server.include_router(graph_routes(library))
     server.include_router(timeline_routes(library))
+    server.include_router(live_routes(library))
     add_error_answers(server)
     server.add_middleware(
         Guard,
         prefix=url_prefix,
         kept=f"/{assets_path}/",
         policy=content_policy(app.csp_hashes()),
+        access=Access(page_token(cache_folder()), viewer_token),
         is_page=lambda path: page_of(PAGES, view_of({"path": path, "lang": "en"})) is not None,
     )
     return server

@@ -4,6 +4,8 @@ import argparse
 import contextlib
 import difflib
 import os
+import re
+import secrets
 import shutil
 import signal
 import socket
@@ -21,6 +23,8 @@ from vizdist.store.trace import open_trace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_PORT = 8050
+TOKEN_VARIABLE = "VIZDIST_TOKEN"
+MIN_TOKEN_LETTERS = 16
 GRACE_S = 10.0  #: what a demo run gets to end by itself after Ctrl-C
 
 #: What `demo` records: a run on parameter servers and the same model on one device.
@@ -94,7 +98,14 @@ def _parser() -> Parser:
 
 
 def _add_server_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="a loopback address")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to serve on; others than loopback need a token"
+    )
+    parser.add_argument(
+        "--token", default=os.environ.get(TOKEN_VARIABLE, ""), metavar="T",
+        help=f"what viewers from other machines must show (better told by {TOKEN_VARIABLE}: "
+        "other users of this machine can read a command line)",
+    )  # fmt: skip
     parser.add_argument("--port", type=int, metavar="P", help=f"default {DEFAULT_PORT}; 0: any")
     parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
     parser.add_argument("--url-prefix", default="/", metavar="/X", help="path a proxy puts before")
@@ -116,16 +127,18 @@ def _serve(library: Library, options: argparse.Namespace) -> None:
     from vizdist.app import create_app  # noqa: PLC0415
 
     prefix = _prefix(options.url_prefix)
+    token = _token(options.host, options.token)
     listener = listen(options.host, options.port)
     host, port = listener.getsockname()[:2]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}{prefix}"
-    app = create_app(library, url_prefix=prefix)
+    app = create_app(library, url_prefix=prefix, viewer_token=token)
     config = uvicorn.Config(
         app, log_level="warning", lifespan="off", access_log=False, timeout_graceful_shutdown=2
     )
-    print(f"vizdist on {url}", flush=True)
+    shown = f"{url}?token={token}" if token else url
+    print(f"vizdist on {shown}", flush=True)
     if not options.no_browser and _has_display():
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(shown,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -137,14 +150,29 @@ def _prefix(text: str) -> str:
     return prefix
 
 
+def _token(host: str, token: str) -> str:
+    """What viewers must show; on loopback it is asked for only if it was given."""
+    if not token and host not in LOOPBACK:
+        raise RequestError(
+            f"--host {host} lets other machines in, and there is no token to know them by. Set "
+            f"{TOKEN_VARIABLE}, for instance to {secrets.token_urlsafe(18)}, or stay on one of "
+            f"{', '.join(LOOPBACK)} and use ssh -L {DEFAULT_PORT}:localhost:{DEFAULT_PORT}"
+        )
+    if token and not _is_good_token(token):
+        raise RequestError(
+            f"the token has {len(token)} letters; it needs {MIN_TOKEN_LETTERS} or more, of A-Z a-z "
+            f"0-9 _ and -, for instance {secrets.token_urlsafe(18)}"
+        )
+    return token
+
+
+def _is_good_token(token: str) -> bool:
+    """It goes into addresses and cookies as it is."""
+    return re.fullmatch(rf"[\w-]{{{MIN_TOKEN_LETTERS},200}}", token, re.ASCII) is not None
+
+
 def listen(host: str, port: int | None) -> socket.socket:
     """The listening socket. Without --port the usual one, or a free one where that is taken."""
-    if host not in LOOPBACK:
-        raise RequestError(
-            f"--host {host}: the dashboard serves this machine only; allowed are "
-            f"{', '.join(LOOPBACK)}. From elsewhere use ssh -L {DEFAULT_PORT}:localhost:"
-            f"{DEFAULT_PORT} or a proxy with --url-prefix"
-        )
     if port is not None and not 0 <= port <= 65535:
         raise RequestError(f"--port {port} is outside 0 to 65535; 0 takes any free port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

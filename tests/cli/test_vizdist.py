@@ -29,7 +29,9 @@ def run(tmp_path: Path) -> Path:
         (["serve", "--prot", "1"], "Did you mean --port?"),
         (["serve", "--port", "x"], "invalid int value"),
         (["serve", "--port", "70000"], "outside 0 to 65535"),
-        (["serve", "--host", "0.0.0.0"], "this machine only"),
+        (["serve", "--host", "0.0.0.0"], "Set VIZDIST_TOKEN"),
+        (["serve", "--host", "0.0.0.0", "--token", "short"], "has 5 letters"),
+        (["serve", "--token", "letters; and=signs&more"], "of A-Z a-z 0-9 _ and -"),
         (["serve", "--url-prefix", "/a/../b"], "is no path"),
         ([], "COMMAND"),
     ],
@@ -89,3 +91,22 @@ def test_serve_prints_one_line_and_ends_wholly(run: Path, ending: signal.Signals
         assert server.stdout.read() == ""
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url, timeout=2)
+
+
+def test_other_machines_are_let_in_by_the_printed_address_alone(run: Path) -> None:
+    command = [sys.executable, "-m", "vizdist", "serve", str(run), "--port", "0", "--no-browser"]
+    token = "a-token-of-this-test"
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "VIZDIST_TOKEN": token}
+    command += ["--host", "0.0.0.0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+        assert server.stdout is not None
+        url, _, shown = server.stdout.readline().removeprefix("vizdist on ").strip().partition("?")
+        assert shown == f"token={token}"
+        here = url.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(here, timeout=20)
+        asked = urllib.request.Request(here, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            assert answer.status == 200
+        server.terminate()
+        server.wait(20)

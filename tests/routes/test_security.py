@@ -1,27 +1,33 @@
 """Who may ask, and what every answer carries; asked over ASGI, without sockets."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from vizdist.routes.access import PAGE_HEADER, Access, page_token
 from vizdist.routes.security import Guard, content_policy
 
 HERE = {"host": "127.0.0.1:8050"}
+PAGE, VIEWER = "page-token-of-these-tests", "viewer-token-of-these-tests"
 
 
 class Answer:
     def __init__(self) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
+        self.cookies: list[str] = []
         self.body = b""
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+            pairs = [(k.decode(), v.decode()) for k, v in message["headers"]]
+            self.headers = dict(pairs)
+            self.cookies = [value for name, value in pairs if name == "set-cookie"]
         else:
             self.body += message.get("body", b"")
 
@@ -30,15 +36,33 @@ async def echo_path(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse(scope["path"])(scope, receive, send)
 
 
-def ask(path: str = "/", prefix: str = "/", **headers: str) -> Answer:
+def ask(
+    path: str = "/",
+    prefix: str = "/",
+    method: str = "GET",
+    query: str = "",
+    viewer: str = "",
+    **headers: str,
+) -> Answer:
     guard = Guard(
-        echo_path, prefix, "/kept/", content_policy([]), lambda path: path in ("/", "/t/a/graph")
+        echo_path,
+        prefix,
+        "/kept/",
+        content_policy([]),
+        lambda path: path in ("/", "/t/a/graph"),
+        Access(PAGE, viewer),
     )
     sent = [
         (name.replace("_", "-").encode(), value.encode())
         for name, value in (HERE | headers).items()
     ]
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "headers": sent}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": sent,
+    }
     answer = Answer()
 
     async def receive() -> Message:
@@ -103,3 +127,57 @@ def test_every_answer_forbids_foreign_scripts() -> None:
 def test_files_named_by_their_version_are_kept_for_good() -> None:
     assert "immutable" in ask("/kept/shell.mjs").headers["cache-control"]
     assert ask("/t/a/graph").headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_whoever_changes_something_shows_the_token_of_a_page(method: str) -> None:
+    assert ask(method=method).status == 403
+    assert ask(method=method, **{PAGE_HEADER.lower(): PAGE + "x"}).status == 403
+    assert ask(method=method, **{PAGE_HEADER.lower(): PAGE}).status == 200
+
+
+def test_a_page_gets_its_token_where_only_our_pages_can_read_it() -> None:
+    (cookie,) = ask("/t/a/graph", prefix="/user/me/", accept="text/html").cookies
+    assert cookie.startswith(f"vizdist_page={PAGE}; Path=/user/me/; SameSite=Strict")
+    assert not ask("/api/x").cookies
+
+
+def test_from_afar_every_request_shows_the_viewers_token() -> None:
+    afar = {"host": "gpu-box:8050", "viewer": VIEWER}
+    assert ask(**afar).status == 401
+    assert ask(**afar, query="token=guess").status == 401
+    assert ask(**afar, authorization=f"Bearer {VIEWER}").status == 200
+    assert ask(**afar, cookie=f"vizdist_viewer={VIEWER}").status == 200
+    assert ask(**afar, cookie="vizdist_viewer=guess; ;;=").status == 401
+    assert VIEWER.encode() not in ask(**afar).body
+
+
+def test_a_token_in_an_address_becomes_a_cookie_and_leaves_the_address() -> None:
+    first = ask(
+        "/t/a/graph", host="gpu-box", viewer=VIEWER, query=f"step=3&token={VIEWER}",
+        accept="text/html",
+    )  # fmt: skip
+    assert (first.status, first.headers["location"]) == (303, "/t/a/graph?step=3")
+    assert any("HttpOnly" in cookie and VIEWER in cookie for cookie in first.cookies)
+
+
+def test_another_site_cannot_ask_even_with_the_viewers_cookie() -> None:
+    cookie = f"vizdist_viewer={VIEWER}"
+    foreign = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"}
+    assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie, **foreign).status == 403
+    assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie, origin="http://evil").status == 403
+    assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie, origin="http://gpu-box").status == 200
+
+
+def test_two_servers_of_one_user_know_each_others_pages(tmp_path: Path) -> None:
+    assert page_token(tmp_path / "cache") == page_token(tmp_path / "cache")
+    assert (tmp_path / "cache" / "page_token").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["page_token"]
+
+
+def test_where_nothing_can_be_kept_the_token_is_of_this_process(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert page_token(blocked / "cache") != page_token(blocked / "cache")
+    (tmp_path / "page_token").write_text("short")
+    assert len(page_token(tmp_path)) >= 32

@@ -1,6 +1,7 @@
 """The traces a server shows: found in folders or added, opened on demand, named by opaque ids."""
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Unpack
 
 from tracer.model.trace_folder import COLUMNS, SPANS, Manifest, manifest_path
 from vizdist.store.index import path_id
+from vizdist.store.liveness import outcome_of
 from vizdist.store.problems import TraceError
 from vizdist.store.sources import OpenOptions, is_trace_folder
 from vizdist.store.trace import Trace, open_trace
@@ -98,6 +100,13 @@ class Library:
                 while len(self._opened) > OPENED:
                     self._opened.popitem(last=False)
             return trace
+
+    def outcome(self, trace_id: str) -> str:
+        """How the run of a trace stands or ended; `lost` if it died without a word."""
+        manifest = self.open(trace_id).manifest
+        path = manifest_path(self._paths[trace_id][0])
+        rest_s = time.time() - path.stat().st_mtime if path.exists() else 0.0
+        return outcome_of(manifest, rest_s)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

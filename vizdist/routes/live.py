@@ -1,0 +1,115 @@
+"""Live data: a stream of server-sent events for each trace that is looked at.
+
+    GET /api/traces/{trace}/live        Accept: text/event-stream
+
+Every event holds one JSON object, the whole state and no difference, so that a view may miss any of
+them:
+
+    {"spans": 18230,                    spans that can be asked for now; grows only
+     "rows": 14,                        rows of the timeline; when it grows, ask for the head again
+     "start": "1764514683000000000",    ns since the epoch that all other times count from, as text;
+                                        it can move to earlier while a run is young: ask again
+     "last": 7412000000,                ns from the start to the last end of a span
+     "step": 17,                        the highest step that has ended; 0: none
+     "of_steps": 40,                    steps that were asked for; 0: not known
+     "loss": [17, 0.4123] | null,       the latest recorded loss and its step
+     "tasks": [["worker:0", "running"], …],     tasks that compute, and how each is or ended
+     "outcome": "running",              running, done, failed, interrupted; lost: its processes died
+                                        without a word; "": a foreign file, of which nobody knows
+     "error": ""}                       the root cause where it failed
+
+The first event comes at once; then one for each change, at most four a second, as `message`. When a
+run is over the last one comes as `end`, and the listener closes: an EventSource would ask again
+else. A comment keeps the line warm. Times are as in all answers: ns from the trace's start.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import orjson
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from vizdist.analysis.overview import cluster_tasks
+from vizdist.analysis.progress import progress
+from vizdist.routes.traces import TraceId
+from vizdist.store.library import Library
+from vizdist.store.liveness import RUNNING
+from vizdist.store.trace import Trace
+
+LOOK_S: Final = 0.25  #: between two looks at a trace
+HEARTBEAT_S: Final = 15.0  #: a line that says nothing for so long may be cut by what lies between
+LISTENERS: Final = 64  #: streams at one time; a browser holds six to one server
+
+_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy must not collect events
+
+
+def live_routes(library: Library) -> APIRouter:
+    router = APIRouter(prefix="/api/traces/{trace}")
+    listeners = anyio.Semaphore(LISTENERS)
+
+    @router.get("/live")
+    async def live(trace: TraceId) -> Response:
+        await anyio.to_thread.run_sync(library.open, trace)  # an unknown one is refused in words
+        if not listeners.value:
+            text = f"{LISTENERS} views follow runs already; close some"
+            return JSONResponse({"error": text}, 503, {"Retry-After": "10"})
+        events = _listening(listeners, follow(library, trace))
+        return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
+
+    return router
+
+
+async def _listening(
+    listeners: anyio.Semaphore, events: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    async with listeners:
+        async for event in events:
+            yield event
+
+
+async def follow(
+    library: Library, trace_id: str, look_s: float = LOOK_S, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[bytes]:
+    """The events of one trace, until its run is over or nobody listens any more."""
+    told = b""
+    quiet_s = 0.0
+    while True:
+        state, is_over = await anyio.to_thread.run_sync(_look, library, trace_id)
+        if is_over:
+            yield _event(state, "end")
+            return
+        if state != told:
+            yield _event(state)
+            told, quiet_s = state, 0.0
+        elif quiet_s >= heartbeat_s:
+            yield b": still here\n\n"
+            quiet_s = 0.0
+        await anyio.sleep(look_s)
+        quiet_s += look_s
+
+
+def _event(state: bytes, name: str = "") -> bytes:
+    return (f"event: {name}\n".encode() if name else b"") + b"data: " + state + b"\n\n"
+
+
+def _look(library: Library, trace_id: str) -> tuple[bytes, bool]:
+    """The state as it is told, and whether it is the last one."""
+    trace = library.open(trace_id)
+    outcome = library.outcome(trace_id)
+    return orjson.dumps(state_of(trace, outcome)), outcome not in (RUNNING, "")
+
+
+def state_of(trace: Trace, outcome: str) -> dict[str, Any]:
+    """What one event says."""
+    now = asdict(progress(trace))
+    return {
+        **now,
+        "start": str(now["start"]),
+        "tasks": cluster_tasks(trace),
+        "outcome": outcome,
+        "error": trace.manifest.error,
+    }

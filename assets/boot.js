@@ -19,5 +19,5 @@
   const likesDark = matchMedia("(prefers-color-scheme: dark)").matches;
   const root = document.documentElement;
   root.lang = choose("lang", ["en", "zh"], speaksChinese ? "zh" : "en");
-  root.dataset.theme = choose("theme", ["light", "dark"], likesDark ? "dark" : "light");
+  root.dataset.theme = choose("theme", ["light", "dark", "projector"], likesDark ? "dark" : "light");
 })();

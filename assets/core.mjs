@@ -5,7 +5,7 @@ export const TOKENS = [
   "bg", "panel", "sunk", "line", "line2", "ink", "ink2", "ink3", "mark",
   "compute", "send", "recv", "collective", "update", "error", "idle",
   "compute-s", "send-s", "recv-s", "collective-s", "update-s", "error-s", "idle-s",
-  "on-hue", "on-compute", "outline",
+  "on-hue", "on-compute", "on-update", "on-error", "outline",
 ];
 export const TEXT_FONT = 'Inter, system-ui, "Segoe UI", "Helvetica Neue", "Noto Sans CJK SC", '
   + '"PingFang SC", "Microsoft YaHei", sans-serif';
@@ -268,6 +268,23 @@ export function haloText(ctx, text, x, y, colour, under) {
 
 // ---- surface ----
 
+/** How much larger than drawn an element is shown (the projector theme zooms the page). */
+export const zoomOf = (element) => element.currentCSSZoom ?? 1;
+
+/** A point of the window in the pixels that a canvas is drawn in. */
+export function pointIn(canvas, x, y) {
+  const box = canvas.getBoundingClientRect();
+  const zoom = zoomOf(canvas);
+  return [(x - box.left) / zoom, (y - box.top) / zoom];
+}
+
+/** The same the other way. */
+export function pointOf(canvas, x, y) {
+  const box = canvas.getBoundingClientRect();
+  const zoom = zoomOf(canvas);
+  return [box.left + x * zoom, box.top + y * zoom];
+}
+
 /** A canvas that fills its host: sharp on dense screens, drawn at most once a frame. */
 export class Surface {
   /** `draw(ctx, width, height)` paints everything; `label` is what a screen reader is told. */
@@ -290,12 +307,17 @@ export class Surface {
   }
 
   resize() {
-    const ratio = devicePixelRatio || 1;
+    const ratio = this.ratio;
     this.width = this.host.clientWidth;
     this.height = this.host.clientHeight;
     this.canvas.width = Math.max(1, Math.round(this.width * ratio));
     this.canvas.height = Math.max(1, Math.round(this.height * ratio));
     this.paint(); // at once: a resized canvas is blank until then
+  }
+
+  /** Pixels of the screen per pixel drawn: dense screens, and a theme that is larger. */
+  get ratio() {
+    return (devicePixelRatio || 1) * zoomOf(this.canvas);
   }
 
   invalidate() {
@@ -306,7 +328,7 @@ export class Surface {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
     if (!this.width || !this.height) return;
-    const ratio = devicePixelRatio || 1;
+    const { ratio } = this;
     this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.ctx.clearRect(0, 0, this.width, this.height);
     this.draw(this.ctx, this.width, this.height);
@@ -347,10 +369,7 @@ export function animate(ms, step, done = () => {}) {
 export function gestures(canvas, handlers) {
   const held = new Map();
   let moved = 0;
-  const at = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
+  const at = (event) => pointIn(canvas, event.clientX, event.clientY);
   const spread = () => {
     const [a, b] = [...held.values()];
     return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2, Math.hypot(a[0] - b[0], a[1] - b[1])];

@@ -2,7 +2,7 @@
 // Inputs are data-* attributes of its host: base, step, stage, task, heat, chosen, words.
 
 import {
-  Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange,
+  Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange, pointIn, pointOf,
   publishSelection, readTheme,
 } from "./core.mjs";
 import { STUB, drawGraph, halfTile } from "./graph_draw.mjs";
@@ -450,10 +450,10 @@ export class GraphView {
   // ---- for tests ----
 
   api() {
-    const offset = () => this.surface.canvas.getBoundingClientRect();
+    const { canvas } = this.surface;
     return {
       hit: (x, y) => {
-        const hit = this.hitAt(x - offset().left, y - offset().top);
+        const hit = this.hitAt(...pointIn(canvas, x, y));
         return hit && { ...hit, selection: selectionOf(this.model, hit) };
       },
       select: (selection) => {
@@ -471,8 +471,7 @@ export class GraphView {
       where: (selection) => {
         const found = resolve(this.model, selection);
         if (!found) return null;
-        const [x, y] = this.port.toScreen(...this.middleOf(found));
-        return [x + offset().left, y + offset().top];
+        return pointOf(canvas, ...this.port.toScreen(...this.middleOf(found)));
       },
     };
   }

@@ -2,6 +2,7 @@
 import { amend, parseSelection, prefix, visit } from "./selection.mjs";
 
 const root = document.documentElement;
+const THEMES = ["light", "dark", "projector"];
 
 function keepChoice(name, value) {
   try { localStorage.setItem(`vizdist.${name}`, value); } catch { /* storage is switched off */ }
@@ -10,7 +11,8 @@ function keepChoice(name, value) {
 
 const ACTIONS = {
   theme() {
-    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    const at = THEMES.indexOf(root.dataset.theme);
+    root.dataset.theme = THEMES[(at + 1) % THEMES.length];
     keepChoice("theme", root.dataset.theme);
   },
   lang() {
@@ -118,8 +120,9 @@ export function start(title) {
   }
 }
 
+/** Callback: what Mantine knows of a theme is whether it is dark. */
 export function applyTheme(theme) {
-  return theme ?? root.dataset.theme;
+  return (theme ?? root.dataset.theme) === "dark" ? "dark" : "light";
 }
 
 /** Callback: a click on a chart over steps goes to that step. */

@@ -20,8 +20,7 @@ export function palette(theme, patterns, hues) {
     return {
       fill: theme[hue],
       edge: hue === "idle" ? theme.line2 : theme[`${hue}-s`],
-      text: hue === "compute" ? theme["on-compute"]
-        : hue === "idle" && theme.isDark ? theme.ink : theme["on-hue"],
+      text: theme[`on-${hue}`] ?? (hue === "idle" && theme.isDark ? theme.ink : theme["on-hue"]),
       pattern: { update: patterns.level, collective: patterns.diagonal }[hue] ?? null,
     };
   });

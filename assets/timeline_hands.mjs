@@ -1,6 +1,6 @@
 // How the timeline is moved: pointer, wheel, touch, keys, and the ring that arrow keys carry.
 
-import { gestures } from "./core.mjs";
+import { gestures, pointIn } from "./core.mjs";
 import { spanId } from "./timeline_data.mjs";
 import { extent } from "./timeline_draw.mjs";
 import { neighbour } from "./timeline_model.mjs";
@@ -36,8 +36,7 @@ export class Hands {
   }
 
   pointOf(event) {
-    const box = this.view.surface.canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
+    return pointIn(this.view.surface.canvas, event.clientX, event.clientY);
   }
 
   // ---- pointer ----

@@ -1,20 +1,20 @@
 // How a test asks the timeline what it shows: `window.__vizdist`, in coordinates of the page.
 
-import { publishSelection } from "./core.mjs";
+import { pointIn, pointOf, publishSelection } from "./core.mjs";
 import { spanId } from "./timeline_data.mjs";
 import { extent } from "./timeline_draw.mjs";
 
 export function probe(view) {
-  const corner = () => view.surface.canvas.getBoundingClientRect();
+  const { canvas } = view.surface;
   return {
     hit: (x, y) => {
-      const hit = view.head && view.hitAt(x - corner().left, y - corner().top);
+      const hit = view.head && view.hitAt(...pointIn(canvas, x, y));
       return hit && told(view, hit);
     },
     select: publishSelection,
     where: (id) => {
       const place = view.head && placeOf(view, id);
-      return place && [corner().left + place[0], corner().top + place[1]];
+      return place && pointOf(canvas, ...place);
     },
     state: () => ({
       view: "timeline", mode: view.mode, ...view.window, scroll: view.scroll,

@@ -59,11 +59,14 @@ def test_the_language_changes_in_place(tab: Tab, dashboard: Dashboard) -> None:
 
 def test_the_theme_is_kept_for_the_next_visit(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?theme=light"))
-    page.get_by_role("button", name="Light or dark").click()
+    switch = page.get_by_role("button", name="Theme: light, dark, projector")
+    switch.click()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    switch.click()
+    expect(page).to_have_url(re.compile("theme=projector"))
     page.goto(dashboard.url)
     page.wait_for_selector("main > *")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("document.documentElement.dataset.theme") == "projector"
 
 
 def test_an_unknown_run_says_what_to_do(tab: Tab, dashboard: Dashboard) -> None:
@@ -88,7 +91,9 @@ def test_tab_goes_from_skip_link_to_header_to_rail(tab: Tab, dashboard: Dashboar
     assert order.index("header") < order.index("rail")
 
 
-@pytest.mark.parametrize("query", ["?theme=light", "?theme=dark", "?theme=light&lang=zh"])
+@pytest.mark.parametrize(
+    "query", ["?theme=light", "?theme=dark", "?theme=projector", "?theme=light&lang=zh"]
+)
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("where", ["", "summary"])
 def test_pages_are_accessible_and_fit(

@@ -31,13 +31,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return open_trace(write_trace(tmp_path_factory.mktemp("runs") / "long.trace", steps))
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", TOKENS)
 def test_plotly_and_the_style_sheet_share_their_tokens(theme: Theme) -> None:
     sheet = (assets_folder() / "tokens.css").read_text(encoding="utf-8")
-    blocks = re.findall(r':root(\[data-theme="dark"\])? \{(.*?)\}', sheet, re.S)
+    blocks = re.findall(r'^:root(?:\[data-theme="(\w+)"\])? \{(.*?)\}', sheet, re.S | re.M)
     told: dict[str, str] = {}
-    for dark, body in blocks:
-        if not dark or theme == "dark":
+    for name, body in blocks:
+        if name in ("", theme):
             told |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9A-F]{6});", body))
     known = {name: told[name] for name in TOKENS[theme] if name != "outline"}
     assert known == {name: hue for name, hue in TOKENS[theme].items() if name != "outline"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from vizdist.figures.theme import TOKENS, Theme, blank, plain, round_ticks
+from vizdist.figures.theme import SCALE, TOKENS, Theme, blank, plain, round_ticks
 
 Point = tuple[int, float]
 NAME_HEIGHT = 0.22  #: of the range of losses, in a chart as low as it gets
@@ -99,7 +99,7 @@ def _name_ends(
         below = max(lines[task][-1][1], below + apart)
         figure.add_annotation(
             x=1, xref="paper", y=min(below, high), text=plain(names[task]), showarrow=False,
-            xanchor="left", xshift=8, font={"size": 12, "weight": 600},
+            xanchor="left", xshift=8, font={"size": 12 * SCALE[theme], "weight": 600},
         )  # fmt: skip
         figure.add_scatter(
             x=[lines[task][-1][0]], y=[lines[task][-1][1]], mode="markers", hoverinfo="skip",
@@ -126,5 +126,5 @@ def _name_points(
         figure.add_annotation(
             x=number, y=loss, text=f"{loss:.3f}", showarrow=False, yanchor="bottom", yshift=6,
             xanchor="left" if is_left else "right", xshift=4 if is_left else 2,
-            bgcolor=tokens["panel"], borderpad=0, font={"size": 12, "weight": 650},
+            bgcolor=tokens["panel"], borderpad=0, font={"size": 12 * SCALE[theme], "weight": 650},
         )  # fmt: skip

@@ -6,7 +6,7 @@ from statistics import median
 import plotly.graph_objects as go
 
 from vizdist.analysis.step_split import TaskSplit
-from vizdist.figures.theme import PARTS, TOKENS, Theme, blank, plain, round_ticks
+from vizdist.figures.theme import PARTS, SCALE, TOKENS, Theme, blank, plain, round_ticks
 from vizdist.i18n.units import duration
 
 MS = 1_000_000
@@ -127,5 +127,5 @@ def _remark(
         x=column.step.number, y=top * 1.02 / MS, text=plain(text), showarrow=False,
         xanchor="right" if on_left else "left", yanchor="top", xshift=-12 if on_left else 12,
         bgcolor=TOKENS[theme]["panel"],
-        font={"size": 12, "weight": 600, "color": TOKENS[theme]["ink"]},
+        font={"size": 12 * SCALE[theme], "weight": 600, "color": TOKENS[theme]["ink"]},
     )  # fmt: skip

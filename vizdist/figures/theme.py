@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-Theme = Literal["light", "dark"]
+Theme = Literal["light", "dark", "projector"]
 
 TOKENS: dict[Theme, dict[str, str]] = {
     "light": {
@@ -25,7 +25,18 @@ TOKENS: dict[Theme, dict[str, str]] = {
         "send-s": "#F3C24F", "recv-s": "#B4E0FA", "update-s": "#4FD0AA", "error-s": "#FF9D5C",
         "idle-s": "#949BA4", "outline": "#111418",
     },
+    "projector": {
+        "bg": "#FFFFFF", "panel": "#FFFFFF", "sunk": "#F0F0F0", "line": "#A8A8A8",
+        "line2": "#5A5A5A", "ink": "#000000", "ink2": "#1E1E1E", "ink3": "#404040",
+        "compute": "#005F99", "send": "#E69F00", "recv": "#5BB8EE", "update": "#008560",
+        "error": "#C24E00", "mark": "#FFEB00", "idle": "#B0B0B0", "compute-s": "#00406A",
+        "send-s": "#6E4B00", "recv-s": "#0B5A8C", "update-s": "#005039", "error-s": "#802F00",
+        "idle-s": "#404040", "outline": "#000000",
+    },
 }  # fmt: skip
+
+#: How much larger text is than elsewhere.
+SCALE: dict[Theme, float] = {"light": 1, "dark": 1, "projector": 1.2}
 
 #: Parts of a step: (fill, outline, texture). Hue and texture say the same.
 PARTS: dict[str, tuple[str, str, str]] = {
@@ -56,7 +67,7 @@ CONFIG: dict[str, Any] = {
 
 
 def as_theme(text: str | None) -> Theme:
-    return "dark" if text == "dark" else "light"
+    return text if text in TOKENS else "light"
 
 
 def plain(text: str) -> str:
@@ -78,7 +89,7 @@ def round_ticks(first: int, last: int, most: int = 6) -> list[int]:
 
 def blank(theme: Theme, **layout: Any) -> go.Figure:
     """An empty figure in the look of the page: panel ground, line grid, 12 px, no title."""
-    tokens = TOKENS[theme]
+    tokens, text = TOKENS[theme], 12 * SCALE[theme]
     axis = {
         "gridcolor": tokens["line"],
         "showline": False,
@@ -86,21 +97,21 @@ def blank(theme: Theme, **layout: Any) -> go.Figure:
         "fixedrange": True,
         "ticks": "",
         "ticklabelstandoff": 3,
-        "tickfont": {"color": tokens["ink2"], "size": 12},
+        "tickfont": {"color": tokens["ink2"], "size": text},
     }
     figure = go.Figure()
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "size": 12, "color": tokens["ink"]},
-        margin={"l": 34, "r": 12, "t": 8, "b": 24},
+        font={"family": FONT, "size": text, "color": tokens["ink"]},
+        margin={"l": 34 * SCALE[theme], "r": 12, "t": 8, "b": 24 * SCALE[theme]},
         showlegend=False,
         dragmode=False,
         hoverlabel={
             "bgcolor": tokens["ink"],
             "bordercolor": tokens["ink"],
-            "font": {"family": FONT, "size": 12, "color": tokens["bg"]},
+            "font": {"family": FONT, "size": text, "color": tokens["bg"]},
         },
         xaxis={**axis, "showgrid": False},
         yaxis=axis,

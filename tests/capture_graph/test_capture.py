@@ -1,15 +1,19 @@
 """A captured step is a graph that computes what eager torch computes, and reads like the model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.ops.graph_runner import GraphRunner
-from tracer.capture_graph.capture import Evaluation, capture_step, variables_of
+from tests.ops.graph_runner import GraphRunner, PlainResources
+from tracer.capture_graph.capture import (
+    Evaluation,
+    StepCapture,
+    capture_step,
+    variables_of,
+)
 from tracer.capture_graph.optimizers import SGD
 from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Graph, Node, TensorSpec
@@ -61,11 +65,11 @@ class Attending(nn.Module):
         return logits
 
 
-@dataclass(frozen=True)
 class DecayedSGD:
     """An update rule that nothing recognises."""
 
-    slots: tuple[str, ...] = ("Mean",)
+    def slots(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        return {"Mean": torch.zeros_like(parameter)}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, slots: Mapping[str, Tensor]
@@ -254,9 +258,9 @@ def test_evaluation_runs_in_eval_mode_on_the_same_variables() -> None:
 
 
 def test_a_slot_is_read_before_a_value_that_does_not_depend_on_it_is_assigned() -> None:
-    @dataclass(frozen=True)
     class OneStepLate:
-        slots: tuple[str, ...] = ("Last",)
+        def slots(self, parameter: Tensor) -> Mapping[str, Tensor]:
+            return {"Last": torch.zeros_like(parameter)}
 
         def update(
             self, parameter: Tensor, gradient: Tensor, slots: Mapping[str, Tensor]
@@ -267,15 +271,54 @@ def test_a_slot_is_read_before_a_value_that_does_not_depend_on_it_is_assigned() 
     assert graph["train/update_fc1/bias/Last"].control_inputs == ("fc1/bias/Last/Read",)
 
 
-def test_the_signature_tells_batches_of_other_shapes_apart() -> None:
-    (x, y), module = batches(6)[0], Perceptron()
-    step = capture_step(module, functional.cross_entropy, SGD(0.1), (x, y))
-    shorter = capture_step(module, functional.cross_entropy, SGD(0.1), (x[:4], y[:4]))
-    assert step.signature.feeds == (
+def test_a_batch_of_another_shape_gets_a_graph_over_the_same_variables() -> None:
+    torch.manual_seed(0)
+    module, data = Perceptron(), batches(6)
+    data[3] = data[3][0][:3], data[3][1][:3]  # a short last batch
+    capture = StepCapture(module, functional.cross_entropy, SGD(0.3, 0.9))
+    steps = {capture.signature(batch): capture.step(batch) for batch in data}
+    resources = PlainResources()
+    runners = {signature: GraphRunner(s.graph, resources) for signature, s in steps.items()}
+
+    runners[capture.signature(data[0])].run("init")
+    losses = []
+    for batch in data:
+        step, runner = steps[capture.signature(batch)], runners[capture.signature(batch)]
+        feeds = dict(zip(step.feeds, step.feed(batch), strict=True))
+        losses += runner.run(step.loss, step.train, feeds=feeds)[:1]
+
+    assert len(steps) == 2
+    optimizer = torch.optim.SGD(module.parameters(), 0.3, 0.9)
+    torch.testing.assert_close(losses, [*eager_losses(module, optimizer, data)])
+    for name, parameter in module.named_parameters():
+        kept = optimizer.state[parameter]["momentum_buffer"]
+        slot = resources[f"{name.replace('.', '/')}/Momentum"].value
+        torch.testing.assert_close(slot, kept, rtol=1e-6, atol=1e-6)
+
+
+def test_graphs_of_one_capture_declare_the_same_variables_in_one_order() -> None:
+    capture = StepCapture(Convolutional(), functional.cross_entropy, SGD(0.1, 0.9))
+    (x, y), held_out = batches(16)[0], Evaluation(batches(16)[1], functional.cross_entropy)
+    whole, short = capture.step((x, y), evaluation=held_out), capture.step((x[:4], y[:4]))
+    assert whole.signature != short.signature
+    judged = capture.evaluation(held_out)
+    assert variables_of(whole.graph) == variables_of(short.graph) == variables_of(judged.graph)
+    assert judged.feeds == whole.evaluation_feeds
+
+
+def test_a_signature_is_the_dtype_and_the_shape_of_each_feed() -> None:
+    capture = StepCapture(Perceptron(), functional.cross_entropy, SGD(0.1))
+    assert capture.signature(batches(6)[0]).feeds == (
         ("x", TensorSpec("float32", (8, 6))),
         ("y", TensorSpec("int64", (8,))),
     )
-    assert step.signature != shorter.signature
+
+
+def test_a_batch_without_rows_is_refused_in_words() -> None:
+    capture = StepCapture(Perceptron(), functional.cross_entropy, SGD(0.1))
+    x, y = batches(6)[0]
+    with pytest.raises(CaptureError, match=r"no rows \(shapes \[0, 6\] and \[0\]\).*leave"):
+        capture.step((x[:0], y[:0]))
 
 
 def test_a_frozen_parameter_is_read_and_never_updated() -> None:

@@ -50,9 +50,9 @@ def context(resources: PlainResources | None = None) -> OpContext:
 class GraphRunner:
     """Binds nodes once, as an executor does; `run` computes what the names asked for need."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, resources: PlainResources | None = None) -> None:
         self.graph = graph
-        self.resources = PlainResources()
+        self.resources = resources or PlainResources()
         self._context = context(self.resources)
         self._kernels: dict[str, Callable[..., Any]] = {}
 

@@ -1,10 +1,22 @@
-"""`capture_step`: a torch module, its loss and its optimizer → one graph with variables.
+"""`StepCapture`: a torch module, its loss and its optimizer → graphs with variables.
 
     x, y ─► forward (reads variables) ─► loss ─► gradients/… ─► train/update_<variable>, one each
-    init: assigns the module's present values        train: all updates        evaluation/…: forward
-    only
+    init: assigns the module's first values      train: all updates      evaluation/…: forward only
 
-The graph asks for no device. What belongs to a variable (its first value, its updates and their
+A graph is specialised to the shapes of one batch (its *signature*). Graphs of one `StepCapture` are
+over the same variables, so a batch of another shape (the short last one) gets a graph of its own:
+
+    capture = StepCapture(module, loss_fn, optimizer)
+    whole = capture.step((x, y), evaluation=held_out)   # run `whole.init` once, in any session
+    short = capture.step((x[:5], y[:5]))                # a further session; never its `init`
+    cached = {capture.signature((x, y)): whole, capture.signature((x[:5], y[:5])): short}
+
+    for number, batch in enumerate(batches, 1):
+        captured = cached[capture.signature(batch)]
+        values = captured.feed(batch, step_seed(run_seed, replica, number))
+        … run `captured.loss` and `captured.train`, fed `dict(zip(captured.feeds, values))`
+
+A graph asks for no device. What belongs to a variable (its first value, its updates and their
 constants) says so by `_class`, so that a strategy moves it as one piece.
 """
 
@@ -12,23 +24,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, fx, nn
+import torch
+from torch import Tensor, nn
 
-from tracer.capture_graph.lower import Lowering, Names
 from tracer.capture_graph.optimizers import Optimizer
-from tracer.capture_graph.trace import (
-    CaptureError,
-    LossFn,
-    StateValues,
-    Traced,
-    trace_evaluation,
-    trace_step,
-)
-from tracer.capture_graph.updates import Update, cone_owners, updates_of
-from tracer.model.graph import HANDLES, Graph, Input, Literal, Node, TensorSpec
-from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
+from tracer.capture_graph.state import StateValues, variable_nodes
+from tracer.capture_graph.step_graph import INIT, LOGITS, LOSS, METRIC, TRAIN, StepGraph
+from tracer.capture_graph.trace import CaptureError, LossFn, trace_evaluation, trace_step
+from tracer.model.graph import HANDLES, Graph, Node, TensorSpec
+from tracer.ops.dtypes import spec_of
 
-INIT, TRAIN, LOSS, LOGITS = "init", "train", "loss", "logits"
 EVALUATION = "evaluation"
 
 Batch = tuple[Tensor, Tensor]
@@ -57,18 +62,108 @@ class Signature:
 class CapturedStep:
     """The graph and the names to run it by: `init` once, then `train` with `loss` fetched.
 
-    `feeds` and `fetches` are `node:port`; `evaluation_*` are empty where nothing is evaluated.
+    `feeds` and `fetches` are `node:port`; `evaluation_*` are empty where nothing is evaluated. A
+    step that draws random numbers has a third feed, `seed:0`; `feed` gives the values of all.
     """
 
     graph: Graph
     signature: Signature
-    feeds: tuple[str, str] = ("x:0", "y:0")
+    feeds: tuple[str, ...] = ("x:0", "y:0")
     loss: str = f"{LOSS}:0"
     logits: str = f"{LOGITS}:0"
     train: str = TRAIN
     init: str = INIT
     evaluation_feeds: tuple[str, ...] = ()
     metric: str = ""
+
+    def feed(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
+        """The values of `feeds`, in order; `seed` is the step's own."""
+        return _values(self.feeds, batch, seed)
+
+    def evaluation_feed(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
+        """The values of `evaluation_feeds`, in order."""
+        return _values(self.evaluation_feeds, batch, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedEvaluation:
+    """A graph that only judges: fetch `metric` or `logits`. It changes no variable."""
+
+    graph: Graph
+    signature: Signature
+    feeds: tuple[str, ...]
+    metric: str = f"{EVALUATION}/{METRIC}:0"
+    logits: str = f"{EVALUATION}/{LOGITS}:0"
+
+    def feed(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
+        """The values of `feeds`, in order."""
+        return _values(self.feeds, batch, seed)
+
+
+def _values(feeds: tuple[str, ...], batch: Batch, seed: int) -> tuple[Tensor, ...]:
+    return (*batch, torch.tensor(seed)) if len(feeds) > len(batch) else batch
+
+
+class StepCapture:
+    """Captures one module for one batch shape after another; the module stays as it is.
+
+    All graphs have the variables and first values that the module had when this was made.
+    """
+
+    def __init__(self, module: nn.Module, loss_fn: LossFn, optimizer: Optimizer) -> None:
+        self._module = module
+        self._loss_fn = loss_fn
+        self._optimizer = optimizer
+        self._state = StateValues.of(module, optimizer)
+        self._variables = variable_nodes(self._state)
+
+    @staticmethod
+    def signature(batch: Batch) -> Signature:
+        """Equal for batches that one graph serves: `step(batch).signature`."""
+        return Signature.of(dict(zip("xy", batch, strict=True)))
+
+    def step(self, batch: Batch, *, evaluation: Evaluation | None = None) -> CapturedStep:
+        """A training step for batches of exactly this shape.
+
+        Raises CaptureError if the batch has no rows, the loss is no scalar, or the step contains
+        what no graph can hold.
+        """
+        feeds = _rows(batch)
+        graph = StepGraph(self._state, self._variables)
+        traced = trace_step(self._module, self._loss_fn, self._optimizer, self._state, feeds)
+        names = graph.add_step(traced, feeds)
+        judged = self._evaluate(graph, evaluation) if evaluation else ()
+        return CapturedStep(
+            graph.graph(),
+            self.signature(batch),
+            feeds=names,
+            evaluation_feeds=judged,
+            metric=f"{EVALUATION}/{METRIC}:0" if evaluation else "",
+        )
+
+    def evaluation(self, evaluation: Evaluation) -> CapturedEvaluation:
+        """The same as the evaluation part of a step, as a graph of its own."""
+        graph = StepGraph(self._state, self._variables)
+        feeds = self._evaluate(graph, evaluation)
+        named = zip(feeds, evaluation.batch, strict=False)
+        signature = Signature.of({name.removesuffix(":0"): tensor for name, tensor in named})
+        return CapturedEvaluation(graph.graph(), signature, feeds)
+
+    def _evaluate(self, graph: StepGraph, evaluation: Evaluation) -> tuple[str, ...]:
+        feeds = _rows(evaluation.batch)
+        traced = trace_evaluation(self._module, evaluation.metric, self._state, feeds)
+        return graph.add_evaluation(traced, feeds, f"{EVALUATION}/")
+
+
+def _rows(batch: Batch) -> dict[str, Tensor]:
+    """A batch by feed. Means of nothing are NaN, so a batch without rows is no step."""
+    if not all(tensor.numel() for tensor in batch):
+        shapes = " and ".join(str(list(tensor.shape)) for tensor in batch)
+        raise CaptureError(
+            f"the batch has no rows (shapes {shapes}), and the mean of nothing is no number; leave "
+            "this step out: it would change nothing"
+        )
+    return dict(zip("xy", batch, strict=True))
 
 
 def variables_of(graph: Graph) -> tuple[Node, ...]:
@@ -84,188 +179,5 @@ def capture_step(
     *,
     evaluation: Evaluation | None = None,
 ) -> CapturedStep:
-    """Captures a training step for batches of exactly this shape; the module stays as it is.
-
-    Raises CaptureError if the loss is no scalar or the step contains what no graph can hold.
-    """
-    x, y = example_batch
-    feeds = {"x": x, "y": y}
-    state = StateValues.of(module, optimizer)
-    builder = _Builder(state)
-    builder.add_step(trace_step(module, loss_fn, optimizer, state, feeds), feeds)
-    if evaluation:
-        feeds |= {f"{EVALUATION}/{n}": t for n, t in zip("xy", evaluation.batch, strict=True)}
-        batch = dict(zip("xy", evaluation.batch, strict=True))
-        builder.add_evaluation(trace_evaluation(module, evaluation.metric, state, batch), batch)
-    return CapturedStep(
-        builder.graph(),
-        Signature.of(feeds),
-        evaluation_feeds=(f"{EVALUATION}/x:0", f"{EVALUATION}/y:0") if evaluation else (),
-        metric=f"{EVALUATION}/metric:0" if evaluation else "",
-    )
-
-
-class _Builder:
-    """Collects nodes part by part: variables, step, evaluation, groups."""
-
-    def __init__(self, state: StateValues) -> None:
-        self._state = state
-        self._values = state.flat()
-        self._owner = {f"{p}/{s}": p for p, slots in state.slots.items() for s in slots}
-        reserved = {"x", "y", INIT, TRAIN, LOSS, LOGITS, *self._values}
-        self._names = Names(reserved)
-        self._reads: dict[str, Node] = {}
-        self._nodes: list[Node] = []
-        self._updates: list[str] = []
-
-    def graph(self) -> Graph:
-        variables = [node for name in self._values for node in self._variable(name)]
-        anchor = _together(next(iter(self._values), ""))
-        assigns = tuple(f"{name}/Assign" for name in self._values)
-        return Graph(
-            [
-                *variables,
-                *self._reads.values(),
-                *self._nodes,
-                Node(TRAIN, "NoOp", control_inputs=tuple(self._updates), attrs=_update(anchor)),
-                Node(INIT, "NoOp", control_inputs=assigns, attrs=anchor),
-            ]
-        )
-
-    def _variable(self, name: str) -> list[Node]:
-        value = self._values[name]
-        spec = spec_of(value)
-        attrs = {
-            "dtype": spec.dtype,
-            "shape": list(spec.shape),
-            "shared_name": name,
-            "container": "",
-        }
-        together = _together(self._owner.get(name, name))
-        first = f"{name}/Initializer"
-        return [
-            Node(name, "VarHandleOp", attrs={**attrs, **together}, specs=(_RESOURCE,)),
-            _const(first, tensor_to_literal(value), together),
-            Node(
-                f"{name}/Assign",
-                "AssignVariableOp",
-                (Input(name), Input(first)),
-                attrs={"dtype": spec.dtype, "validate_shape": True, **together},
-            ),
-        ]
-
-    def _read(self, name: str) -> Input:
-        if name not in self._reads:
-            spec = spec_of(self._values[name])
-            self._reads[name] = Node(
-                f"{name}/Read",
-                "ReadVariableOp",
-                (Input(name),),
-                attrs={"dtype": spec.dtype, "_phase": "read"},
-                specs=(spec,),
-            )
-        return Input(f"{name}/Read")
-
-    def _feed(self, name: str, tensor: Tensor) -> None:
-        spec = spec_of(tensor)
-        attrs = {"dtype": spec.dtype, "shape": list(spec.shape), "_phase": "forward"}
-        self._nodes.append(Node(name, "Placeholder", attrs=attrs, specs=(spec,)))
-
-    def _source(self, traced: Traced, prefix: str) -> Callable[[fx.Node], Input]:
-        name_of = {node: name for name, node in traced.inputs.items()}
-
-        def source(node: fx.Node) -> Input:
-            name = name_of[node]
-            return self._read(name) if name in self._values else Input(f"{prefix}{name}")
-
-        return source
-
-    def add_step(self, traced: Traced, feeds: Mapping[str, Tensor]) -> None:
-        for name, tensor in feeds.items():
-            self._feed(name, tensor)
-        updates = updates_of(traced.inputs, traced.outputs)
-        owners = cone_owners(updates, self._owner)
-        lower = Lowering(traced.module, self._names, self._source(traced, ""), owners=owners)
-        loss, logits = lower([traced.outputs["loss"], _tensor(traced.outputs["outputs"])])
-        operands = {name: lower(update.values) for name, update in updates.items()}
-        self._nodes += lower.nodes
-        self._nodes.append(_named(LOSS, loss, traced.outputs["loss"]))
-        self._nodes.append(_named(LOGITS, logits, traced.outputs["outputs"]))
-        for name, update in updates.items():
-            self._add_update(name, update, operands[name])
-
-    def _add_update(self, name: str, update: Update, values: list[Input]) -> None:
-        owner = self._owner.get(name, name)
-        made, spec = f"train/update_{name}", spec_of(self._values[name])
-        together, left = _update(_together(owner)), iter(values)
-        inputs = [Input(handle) for handle in (name, *update.slots)]
-        for operand in update.operands:
-            if isinstance(operand, fx.Node):
-                inputs.append(next(left))
-                continue
-            scalar = Tensor([operand[1]]).to(torch_dtype(spec.dtype)).reshape(())
-            constant = _const(f"{made}/{operand[0]}", tensor_to_literal(scalar), together)
-            self._nodes.append(constant)
-            inputs.append(Input(constant.name))
-        kind = {"dtype": spec.dtype} if update.op == "AssignVariableOp" else {"T": spec.dtype}
-        self._nodes.append(
-            Node(
-                made,
-                update.op,
-                tuple(inputs),
-                self._unordered_reads((name, *update.slots), values),
-                attrs={**kind, **together},
-            )
-        )
-        self._updates.append(made)
-
-    def _unordered_reads(self, names: tuple[str, ...], values: list[Input]) -> tuple[str, ...]:
-        """Reads that the new value does not come from: they must be over before it is assigned."""
-        by_name = {node.name: node for node in (*self._nodes, *self._reads.values())}
-        seen: set[str] = set()
-        open_names = [value.node for value in values]
-        while open_names:
-            if (name := open_names.pop()) not in seen and name in by_name:
-                seen.add(name)
-                open_names += [source.node for source in by_name[name].inputs]
-        reads = (f"{name}/Read" for name in names if name in self._reads)
-        return tuple(read for read in reads if read not in seen)
-
-    def add_evaluation(self, traced: Traced, feeds: Mapping[str, Tensor]) -> None:
-        prefix = f"{EVALUATION}/"
-        for name, tensor in feeds.items():
-            self._feed(f"{prefix}{name}", tensor)
-        lower = Lowering(traced.module, self._names, self._source(traced, prefix), prefix)
-        metric, logits = lower([traced.outputs["metric"], _tensor(traced.outputs["outputs"])])
-        self._nodes += lower.nodes
-        self._nodes.append(_named(f"{prefix}metric", metric, traced.outputs["metric"]))
-        self._nodes.append(_named(f"{prefix}{LOGITS}", logits, traced.outputs["outputs"]))
-
-
-_RESOURCE = TensorSpec("resource", ())
-
-
-def _together(variable: str) -> dict[str, Any]:
-    return {"_class": [f"loc:@{variable}"]} if variable else {}
-
-
-def _update(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return {**attrs, "_phase": "update"}
-
-
-def _const(name: str, value: Literal, attrs: Mapping[str, Any]) -> Node:
-    spec = TensorSpec(value.dtype, value.shape)
-    return Node(name, "Const", attrs={"dtype": value.dtype, "value": value, **attrs}, specs=(spec,))
-
-
-def _tensor(node: Any) -> fx.Node:
-    if not isinstance(node, fx.Node):
-        raise CaptureError(f"the module must return one tensor, not a {type(node).__name__}")
-    return node
-
-
-def _named(name: str, value: Input, traced: fx.Node) -> Node:
-    """A result under the name that people fetch it by."""
-    spec = spec_of(traced.meta["val"])
-    attrs = {"T": spec.dtype, "_phase": "forward"}
-    return Node(name, "Identity", (value,), attrs=attrs, specs=(spec,))
+    """One graph of `StepCapture`, where batches have one shape only."""
+    return StepCapture(module, loss_fn, optimizer).step(example_batch, evaluation=evaluation)

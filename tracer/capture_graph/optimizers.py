@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 State = Mapping[str, Tensor]
@@ -12,9 +13,8 @@ State = Mapping[str, Tensor]
 class Optimizer(Protocol):
     """An update rule without state: what it must remember are *slots* of each parameter."""
 
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """Names of the slots; each starts as zeros of the parameter's shape."""
+    def slots(self, parameter: Tensor) -> State:
+        """The slots of a parameter by name, with their first values."""
         ...
 
     def update(self, parameter: Tensor, gradient: Tensor, slots: State) -> tuple[Tensor, State]:
@@ -33,9 +33,8 @@ class SGD:
     learning_rate: float
     momentum: float = 0.0
 
-    @property
-    def slots(self) -> tuple[str, ...]:
-        return ("Momentum",) if self.momentum else ()
+    def slots(self, parameter: Tensor) -> State:
+        return {"Momentum": torch.zeros_like(parameter)} if self.momentum else {}
 
     def update(self, parameter: Tensor, gradient: Tensor, slots: State) -> tuple[Tensor, State]:
         if not self.momentum:

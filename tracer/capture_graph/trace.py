@@ -1,7 +1,7 @@
 """A function of flat tensors → an fx graph without in-place ops, each op with its origin."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of
+from tracer.capture_graph.state import StateValues
 
 LossFn = Callable[[Any, Tensor], Tensor]
 Outputs = dict[str, Any]  # name → traced tensor
@@ -17,33 +18,6 @@ Outputs = dict[str, Any]  # name → traced tensor
 
 class CaptureError(ValueError):
     """A module whose step cannot be a graph; the text says what stands in the way."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateValues:
-    """All that a step reads and assigns, by name: `fc1/weight`, `fc1/weight/Momentum`."""
-
-    parameters: Mapping[str, Tensor]
-    buffers: Mapping[str, Tensor]
-    slots: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, module: nn.Module, optimizer: Optimizer) -> "StateValues":
-        """First values. Parameters that want no gradient count as buffers: nothing updates them."""
-        named = {name.replace(".", "/"): p.detach() for name, p in module.named_parameters()}
-        trained = {n.replace(".", "/") for n, p in module.named_parameters() if p.requires_grad}
-        buffers = {name.replace(".", "/"): b.detach() for name, b in module.named_buffers()}
-        fixed = {name: value for name, value in named.items() if name not in trained}
-        parameters = {name: value for name, value in named.items() if name in trained}
-        slots = {
-            name: {slot: torch.zeros_like(value) for slot in optimizer.slots}
-            for name, value in parameters.items()
-        }
-        return cls(parameters, {**fixed, **buffers}, slots)
-
-    def flat(self) -> dict[str, Tensor]:
-        slots = {f"{p}/{s}": v for p, of_p in self.slots.items() for s, v in of_p.items()}
-        return {**self.parameters, **self.buffers, **slots}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +57,7 @@ def trace_step(
             gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         recorder.phase = "update"
         with torch.no_grad():
-            new = _updated(optimizer, given, dict(zip(parameters, gradients, strict=True)))
+            new = _updated(optimizer, state, given, dict(zip(parameters, gradients, strict=True)))
         kept = {f"new:{name}": value for name, value in buffers.items()}
         return {"loss": loss, "outputs": outputs, **kept, **new}
 
@@ -91,13 +65,16 @@ def trace_step(
 
 
 def _updated(
-    optimizer: Optimizer, given: Mapping[str, Tensor], gradients: Mapping[str, Tensor | None]
+    optimizer: Optimizer,
+    state: StateValues,
+    given: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor | None],
 ) -> Outputs:
     new: Outputs = {}
     for name, gradient in gradients.items():
         if gradient is None:  # the loss does not depend on this parameter
             continue
-        slots = {slot: given[f"{name}/{slot}"] for slot in optimizer.slots}
+        slots = {slot: given[f"{name}/{slot}"] for slot in state.slots[name]}
         new[f"new:{name}"], changed = optimizer.update(given[name], gradient, slots)
         new |= {f"new:{name}/{slot}": value for slot, value in changed.items()}
     return new

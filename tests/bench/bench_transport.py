@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from tests.bench.blocks import spread
-from tracer.launch.environment import thread_settings
+from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
@@ -115,7 +115,7 @@ def main() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **thread_settings(2)},
+        env={**os.environ, **process_settings(2)},
     )
     assert child.stdout is not None
     assert child.stdin is not None
@@ -149,4 +149,4 @@ if __name__ == "__main__":
     elif "MALLOC_MMAP_THRESHOLD_" in os.environ:
         main()
     else:  # the settings of a task, which must be there before torch is loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **thread_settings(2)})
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **process_settings(2)})

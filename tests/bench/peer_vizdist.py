@@ -21,7 +21,7 @@ import torch
 
 from tests.bench.blocks import serve_blocks
 from tracer.capture_graph.capture import CapturedStep
-from tracer.launch.environment import thread_settings
+from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Manifest
@@ -59,7 +59,7 @@ def cluster_at(addresses: Mapping[TaskName, str]) -> ClusterSpec:
 
 
 def start_servers() -> tuple[list["subprocess.Popen[str]"], ClusterSpec]:
-    environment = {**os.environ, **thread_settings(len(TASKS))}
+    environment = {**os.environ, **process_settings(len(TASKS))}
     started = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.bench.peer_vizdist", str(task)],

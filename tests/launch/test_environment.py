@@ -1,10 +1,19 @@
 """What a task finds in its environment, and what of it is left aside."""
 
 import os
+import subprocess
+import sys
+from importlib.metadata import version
 
 import pytest
 
-from tracer.launch.environment import say_if_proxy_is_ignored, task_environment, threads_per_task
+from tracer.launch.environment import (
+    grpc_settings,
+    process_settings,
+    say_if_proxy_is_ignored,
+    task_environment,
+    threads_per_task,
+)
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.record.clock import OFFSET_NS, OFFSET_VARIABLE
 
@@ -39,3 +48,44 @@ def test_a_proxy_that_is_ignored_is_named_once(
     say_if_proxy_is_ignored(Plan("r"))
     (message,) = caplog.messages
     assert message.startswith(f"{name} is set; cluster traffic does not go there")
+
+
+_CALL = """
+import asyncio, grpc
+async def call():
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        await channel.channel_ready()
+    await server.stop(None)
+asyncio.run(call())
+"""
+
+
+@pytest.mark.parametrize("more", [{}, {"GRPC_EXPERIMENTS": "-no_such_experiment"}])
+def test_the_installed_grpc_knows_every_setting_that_it_is_given(more: dict[str, str]) -> None:
+    settings = {**process_settings(2), **more}
+    done = subprocess.run(
+        [sys.executable, "-c", _CALL],
+        env={**os.environ, **settings},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ("Unknown experiment" in done.stderr) == bool(more)
+
+
+def test_event_engine_is_switched_off_where_it_is_the_default_and_can_be() -> None:
+    given = {v: bool(grpc_settings(v)) for v in ("1.78.2", "1.80.0", "1.85.3", "1.86.0", "2.0.0")}
+    assert given == {
+        "1.78.2": False,
+        "1.80.0": True,
+        "1.85.3": True,
+        "1.86.0": False,
+        "2.0.0": False,
+    }
+
+
+def test_the_settings_are_those_of_the_installed_version() -> None:
+    assert grpc_settings(version("grpcio")).items() <= process_settings(1).items()

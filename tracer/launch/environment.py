@@ -2,18 +2,32 @@
 
 These must be set before torch and gRPC are imported, so they are the launcher's work. Threads: with
 the default, fresh RPC threads each spin an OpenMP team (measured: twice the step time). Malloc:
-fresh mmaps of large messages cost more than their copy.
+fresh mmaps of large messages cost more than their copy. gRPC: its EventEngine hands every message
+through threads of its own (measured: an empty call costs twice the time).
 """
 
 import logging
 import os
+import re
 from collections.abc import Mapping
+from importlib.metadata import version
 
 from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
 from tracer.record.clock import clock_environment
 
 GIB = str(1 << 30)
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  #: what gRPC would look at
+
+#: what switches EventEngine off, in the versions of grpcio where it is the default and that know
+#: these names: an unknown one is an error line in every process
+EVENT_ENGINE = (
+    "event_engine_client",
+    "event_engine_listener",
+    "event_engine_callback_cq",
+    "event_engine_for_all_other_endpoints",
+    "event_engine_fork",
+)
+_EVENT_ENGINE_SINCE, _EVENT_ENGINE_UNTIL = (1, 80), (1, 85)  #: the last of them that was tried
 
 _log = logging.getLogger(__name__)
 
@@ -30,14 +44,23 @@ def threads_per_task(local_tasks: int) -> int:
     return max(1, (os.cpu_count() or 1) // max(1, local_tasks))
 
 
-def thread_settings(local_tasks: int) -> Mapping[str, str]:
-    """Environment variables for threads and memory of one of `local_tasks` tasks on this host."""
+def grpc_settings(grpcio: str) -> Mapping[str, str]:
+    """Environment variables for a version of grpcio, such as `1.85.3`."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", grpcio)[:2])
+    if not _EVENT_ENGINE_SINCE <= numbers <= _EVENT_ENGINE_UNTIL:
+        return {}
+    return {"GRPC_EXPERIMENTS": ",".join(f"-{name}" for name in EVENT_ENGINE)}
+
+
+def process_settings(local_tasks: int) -> Mapping[str, str]:
+    """Environment variables of one of `local_tasks` tasks on this host: threads, memory, gRPC."""
     threads = str(threads_per_task(local_tasks))
     return {
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "MALLOC_MMAP_THRESHOLD_": GIB,
         "MALLOC_TRIM_THRESHOLD_": GIB,
+        **grpc_settings(version("grpcio")),
     }
 
 
@@ -48,4 +71,4 @@ def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) ->
         SECRET_VARIABLE: secret,
         SCRATCH_VARIABLE: scratch,
     }
-    return {**thread_settings(local_tasks), **os.environ, **clock_environment(), **told}
+    return {**process_settings(local_tasks), **os.environ, **clock_environment(), **told}

@@ -9,12 +9,15 @@ from torch.nn import functional
 
 from tests.ops.graph_runner import GraphRunner, PlainResources
 from tracer.capture_graph.capture import (
+    Batch,
+    CapturedStep,
     Evaluation,
     StepCapture,
     capture_step,
     variables_of,
 )
 from tracer.capture_graph.optimizers import SGD
+from tracer.capture_graph.randomness import step_seed
 from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Graph, Node, TensorSpec
 
@@ -78,7 +81,7 @@ class DecayedSGD:
         return parameter * 0.99 - mean.mul(0.1), {"Mean": mean}
 
 
-def batches(width: int, rows: int = 8, count: int = 6) -> list[tuple[Tensor, Tensor]]:
+def batches(width: int, rows: int = 8, count: int = 6) -> list[Batch]:
     random = torch.Generator().manual_seed(1)
     return [
         (
@@ -89,17 +92,20 @@ def batches(width: int, rows: int = 8, count: int = 6) -> list[tuple[Tensor, Ten
     ]
 
 
-def captured_losses(runner: GraphRunner, data: list[tuple[Tensor, Tensor]]) -> Tensor:
-    runner.run("init")
-    steps = [runner.run("loss:0", "train", feeds={"x:0": x, "y:0": y})[0] for x, y in data]
-    return torch.stack([loss for loss in steps if loss is not None])
-
-
-def eager_losses(
-    module: nn.Module, optimizer: torch.optim.Optimizer, data: list[tuple[Tensor, Tensor]]
-) -> Tensor:
+def captured_losses(step: CapturedStep, runner: GraphRunner, data: list[Batch]) -> Tensor:
+    """Of one run from the first values on; step n draws from seed n."""
+    runner.run(step.init)
     losses = []
-    for x, y in data:
+    for number, batch in enumerate(data, 1):
+        feeds = dict(zip(step.feeds, step.feed(batch, step_seed(1, 0, number)), strict=True))
+        losses += runner.run(step.loss, step.train, feeds=feeds)[:1]
+    return torch.stack([loss for loss in losses if loss is not None])
+
+
+def eager_losses(module: nn.Module, optimizer: torch.optim.Optimizer, data: list[Batch]) -> Tensor:
+    losses = []
+    for number, (x, y) in enumerate(data, 1):
+        torch.manual_seed(step_seed(1, 0, number))
         optimizer.zero_grad()
         loss = functional.cross_entropy(module(x), y)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -129,9 +135,7 @@ def test_captured_steps_equal_eager_torch(
     step = capture_step(module, functional.cross_entropy, SGD(0.3, momentum), data[0])
     runner = GraphRunner(step.graph)
 
-    torch.manual_seed(1)
-    got = captured_losses(runner, data)
-    torch.manual_seed(1)
+    got = captured_losses(step, runner, data)
     expected = eager_losses(module, torch.optim.SGD(module.parameters(), 0.3, momentum), data)
 
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
@@ -218,7 +222,7 @@ def test_an_unknown_update_rule_ends_in_assignments_beside_its_variable() -> Non
     step = capture_step(module, functional.cross_entropy, rule, data[0])
     runner = GraphRunner(step.graph)
 
-    captured_losses(runner, data)
+    captured_losses(step, runner, data)
     for x, y in data:
         leaves = {name: value.requires_grad_() for name, value in values.items()}
         loss = functional.cross_entropy(torch.func.functional_call(module, leaves, (x,)), y)
@@ -245,7 +249,7 @@ def test_evaluation_runs_in_eval_mode_on_the_same_variables() -> None:
         evaluation=Evaluation((test_x, test_y), functional.cross_entropy),
     )
     runner = GraphRunner(step.graph)
-    captured_losses(runner, data)
+    captured_losses(step, runner, data)
     eager_losses(module, torch.optim.SGD(module.parameters(), 0.3), data)
     module.eval()
 

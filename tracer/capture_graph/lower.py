@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, fx
 
 from tracer.capture_graph.origins import Origin, origin_of
+from tracer.capture_graph.randomness import STATE, Chain, draws, with_generator
 from tracer.capture_graph.trace import CaptureError
 from tracer.capture_graph.updates import plain
 from tracer.model.graph import Input, Node, TensorSpec
@@ -35,8 +36,8 @@ class Names:
 class Lowering:
     """Makes the nodes of one traced graph, inputs first.
 
-    `source(node)` gives the graph input that a placeholder stands for. `scope_of` may put a node
-    into another scope than its origin's and colocate it (update cones).
+    `source(node)` gives the graph input that a placeholder stands for. `owners` puts nodes into the
+    scope of a variable and beside it (update cones). `seed()` makes the feed that draws start from.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Lowering:
         module: fx.GraphModule,
         names: Names,
         source: Callable[[fx.Node], Input],
+        seed: Callable[[], Input],
         prefix: str = "",
         owners: Mapping[fx.Node, str] | None = None,
     ) -> None:
@@ -52,14 +54,18 @@ class Lowering:
         self._source = source
         self._prefix = prefix
         self._owners = owners or {}
+        self._chain = Chain(seed)
         self._made: dict[fx.Node, Input] = {}
         self.nodes: list[Node] = []
 
     def __call__(self, wanted: Iterable[fx.Node]) -> list[Input]:
-        """The outputs that `wanted` became; emits what they need, in trace order."""
+        """The outputs that `wanted` became; emits what they need, in trace order.
+
+        And what draws, needed or not, since eager torch draws it too.
+        """
         wanted = list(wanted)
         needed: set[fx.Node] = set()
-        open_nodes = [plain(node) for node in wanted]
+        open_nodes = [*map(plain, wanted), *filter(draws, self._module.graph.nodes)]
         while open_nodes:
             node = open_nodes.pop()
             if node not in needed and node not in self._made:
@@ -96,6 +102,8 @@ class Lowering:
     def _call(self, node: fx.Node, target: torch._ops.OpOverload) -> Input:
         inputs: list[Input] = []
         origin, owner = origin_of(node), self._owners.get(node)
+        is_random = draws(node)
+        target = with_generator(node) if is_random else target
         short = target._schema.name.rpartition("::")[2]
         attrs: dict[str, Any] = {
             "args": self._template(node, node.args, inputs),
@@ -103,7 +111,11 @@ class Lowering:
             "_phase": origin.phase,
         }
         specs = tuple(map(_spec, _results(node)))
-        if len(specs) > 1 or isinstance(node.meta["val"], list):
+        if is_random:
+            inputs.append(self._chain.start())
+            attrs["kwargs"]["generator"] = {"generator": len(inputs) - 1}
+            specs = (*specs, STATE)
+        elif len(specs) > 1 or isinstance(node.meta["val"], list):
             attrs["num_outputs"] = len(specs)
         if short in FOLDED:
             attrs["_fold"] = True
@@ -112,6 +124,8 @@ class Lowering:
         name = self._names(self._name(origin, owner, short.strip("_")))
         made = Node(name, str(target), tuple(inputs), attrs=attrs, specs=specs)
         self.nodes.append(made.with_(source=origin.source))
+        if is_random:
+            self._chain.left(Input(name, len(specs) - 1))
         return Input(name)
 
     def _name(self, origin: Origin, owner: str | None, short: str) -> str:

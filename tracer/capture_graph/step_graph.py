@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, fx
 
 from tracer.capture_graph.lower import Lowering, Names
+from tracer.capture_graph.randomness import SEED
 from tracer.capture_graph.state import StateValues, const, together
 from tracer.capture_graph.trace import CaptureError, Traced
 from tracer.capture_graph.updates import Update, cone_owners, updates_of
@@ -22,7 +24,7 @@ class StepGraph:
         self._values = state.flat()
         self._owner = state.owners()
         self._variables = variables
-        self._names = Names({"x", "y", INIT, TRAIN, LOSS, LOGITS, METRIC, *self._values})
+        self._names = Names({"x", "y", SEED, INIT, TRAIN, LOSS, LOGITS, METRIC, *self._values})
         self._reads: dict[str, Node] = {}
         self._nodes: list[Node] = []
         self._updates: list[str] = []
@@ -41,7 +43,7 @@ class StepGraph:
         fed = [self._feed(name, tensor) for name, tensor in feeds.items()]
         updates = updates_of(traced.inputs, traced.outputs)
         owners = cone_owners(updates, self._owner)
-        lower = Lowering(traced.module, self._names, self._source(traced, ""), owners=owners)
+        lower = self._lowering(traced, fed, owners=owners)
         loss, logits = lower([traced.outputs["loss"], _tensor(traced.outputs["outputs"])])
         operands = {name: lower(update.values) for name, update in updates.items()}
         self._nodes += lower.nodes
@@ -56,12 +58,28 @@ class StepGraph:
     ) -> tuple[str, ...]:
         """A forward pass alone: `<prefix>metric`, `<prefix>logits`. Returns what must be fed."""
         fed = [self._feed(f"{prefix}{name}", tensor) for name, tensor in feeds.items()]
-        lower = Lowering(traced.module, self._names, self._source(traced, prefix), prefix)
+        lower = self._lowering(traced, fed, prefix)
         metric, logits = lower([traced.outputs["metric"], _tensor(traced.outputs["outputs"])])
         self._nodes += lower.nodes
         self._nodes.append(_named(f"{prefix}{METRIC}", metric, traced.outputs["metric"]))
         self._nodes.append(_named(f"{prefix}{LOGITS}", logits, traced.outputs["outputs"]))
         return tuple(fed)
+
+    def _lowering(
+        self,
+        traced: Traced,
+        fed: list[str],
+        prefix: str = "",
+        owners: Mapping[fx.Node, str] | None = None,
+    ) -> Lowering:
+        """Adds to `fed` if something draws: its seed is fed too."""
+
+        def seed() -> Input:
+            fed.append(self._feed(f"{prefix}{SEED}", torch.tensor(0)))
+            return Input(f"{prefix}{SEED}")
+
+        source = self._source(traced, prefix)
+        return Lowering(traced.module, self._names, source, seed, prefix, owners)
 
     def _read(self, name: str) -> Input:
         if name not in self._reads:

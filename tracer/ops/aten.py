@@ -3,12 +3,14 @@
 A node holds its call in attributes, plain JSON: `args` (a list) and `kwargs` (a mapping), in which
 `{"input": i}` stands for input i, `{"dtype": name}`, `{"memory_format": name}` and `{"layout":
 name}` for torch's constants, `{"device": ""}` for the device the node runs on, `{"float": "inf"}`
-for a float that JSON cannot hold. Overloads that write into an argument are refused.
+for a float that JSON cannot hold. `{"generator": i}` is a generator that starts from input i: from
+a seed (an integer), or from the state that another op left; the op then leaves its own state as one
+more output. Overloads that write into an argument are refused.
 """
 
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from tracer.model.graph import Node
 from tracer.model.refusal import did_you_mean
 from tracer.ops.dtypes import dtype_name, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef
+from tracer.ops.random import drawing
 
 MEMORY_FORMATS: dict[str, torch.memory_format] = {
     name: getattr(torch, name)
@@ -58,17 +61,23 @@ def aten_op(name: str) -> OpDef:
     if not kinds or not all(kind in ("Tensor", "List[Tensor]") for kind in kinds):
         raise LookupError(f"{name} returns {kinds}, and a node's outputs must be tensors")
     is_list = kinds == ["List[Tensor]"]
+    is_random = torch.Tag.nondeterministic_seeded in overload.tags
+    draws = partial(_outputs_with_state, len(kinds)) if is_random else len(kinds)
     return OpDef(
         name,
         lambda node, context: _bind(overload, is_list, node, context),
-        num_outputs=_declared_outputs if is_list else len(kinds),
-        stateful=torch.Tag.nondeterministic_seeded in overload.tags,
+        num_outputs=_declared_outputs if is_list else draws,
+        stateful=is_random,
         says=str(schema),
     )
 
 
 def _declared_outputs(node: Node) -> int:
     return int(node.attrs["num_outputs"])
+
+
+def _outputs_with_state(count: int, node: Node) -> int:
+    return count + any(map(_is_generator, node.attrs.get("kwargs", {}).values()))
 
 
 def _overload(name: str) -> Any:
@@ -96,7 +105,10 @@ def _bind(overload: Any, is_list: bool, node: Node, context: OpContext) -> Kerne
         )
     if "device" in names and not node.inputs:  # what it makes comes from nowhere else
         kwargs.setdefault("device", {"device": ""})
-    call = _call(QUICK.get(node.op, overload._op), node, kwargs, context)
+    op = QUICK.get(node.op, overload._op)
+    if any(map(_is_generator, kwargs.values())):
+        op = drawing(op, context.torch_device)
+    call = _call(op, node, kwargs, context)
     if is_list and _declared_outputs(node) == 1:
         return lambda *inputs: call(*inputs)[0]
     return call
@@ -112,12 +124,12 @@ def _call(op: Kernel, node: Node, kwargs: Mapping[str, Any], context: OpContext)
     inputs: set[int] = set()
 
     def text(value: Any) -> str:
-        if _is_input(value):
-            number = int(value["input"])
-            if not 0 <= number < len(node.inputs):
+        if _is_input(value) or _is_generator(value):
+            ((_, number),) = value.items()
+            if not 0 <= int(number) < len(node.inputs):
                 raise LookupError(f"input {number} of {len(node.inputs)} cannot be an argument")
-            inputs.add(number)
-            return f"i{number}"
+            inputs.add(int(number))
+            return f"i{int(number)}"
         if isinstance(value, list | tuple) and any(map(_is_input, value)):
             return f"[{', '.join(map(text, value))}]"
         scope[name := f"c{len(scope)}"] = _constant(value, context)
@@ -134,6 +146,10 @@ def _call(op: Kernel, node: Node, kwargs: Mapping[str, Any], context: OpContext)
 
 def _is_input(value: Any) -> bool:
     return isinstance(value, Mapping) and "input" in value
+
+
+def _is_generator(value: Any) -> bool:
+    return isinstance(value, Mapping) and "generator" in value
 
 
 def _constant(value: Any, context: OpContext) -> Any:

@@ -1,4 +1,5 @@
 // The frame: links that keep the address, theme and language, keys, copy link.
+import { startSearch } from "./search.mjs";
 import { amend, parseSelection, prefix, visit } from "./selection.mjs";
 
 const root = document.documentElement;
@@ -76,15 +77,6 @@ function onClick(event) {
   }
 }
 
-/** The Library's search field: shows the runs that hold every word of it. */
-function onInput(event) {
-  if (event.target.id !== "search") return;
-  const words = event.target.value.toLowerCase().split(/\s+/);
-  for (const row of document.querySelectorAll(".run")) {
-    row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
-  }
-}
-
 const KEYS = {
   "[": ACTIONS.previous, "]": ACTIONS.next, "?": ACTIONS.help,
   Escape: () => closeMenu() || ACTIONS.clear(),
@@ -111,7 +103,7 @@ export function start(title) {
   started = true;
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
-  document.addEventListener("input", onInput);
+  startSearch();
   for (const early of ["pointerdown", "focusin"]) {
     document.addEventListener(early, (event) => {
       const link = event.target.closest?.("[data-go]");

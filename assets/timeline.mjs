@@ -10,8 +10,9 @@ import { textures } from "./shapes.mjs";
 import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
 import { Hands } from "./timeline_hands.mjs";
+import { Lights } from "./timeline_lights.mjs";
 import {
-  awayFrom, boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep,
+  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep,
   rowsInWindow, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
@@ -33,10 +34,9 @@ export class TimelineView {
     this.words = JSON.parse(host.dataset.words);
     this.window = { from: 0, to: 1 };
     this.mode = "step";
-    this.scroll = this.drawMs = this.lightings = 0;
-    this.head = this.lit = this.focus = this.cursor = this.layout = this.step = this.task = null;
+    this.scroll = this.drawMs = 0;
+    this.head = this.focus = this.cursor = this.layout = this.step = this.task = null;
     this.steps = [];
-    this.litIds = new Set();
     this.unfolded = new Set();
     this.asked = {};
     this.source = new HttpSource(`${prefix()}api/traces/${host.dataset.trace}`);
@@ -54,6 +54,7 @@ export class TimelineView {
     });
     this.modes = new ModeChoice(this.words.window, (mode) => this.showMode(mode));
     this.hands = new Hands(this);
+    this.lights = new Lights(this);
     this.stopThemes = onThemeChange(() => {
       this.look();
       this.surface.invalidate();
@@ -77,6 +78,7 @@ export class TimelineView {
     document.getElementById("timeline-list")?.removeEventListener("click", this.toggle);
     this.modes.stop();
     this.hands.stop();
+    this.lights.stop();
     this.loader.stop();
     this.surface.destroy();
   }
@@ -112,7 +114,7 @@ export class TimelineView {
     const isNewChoice = chosen !== this.asked.chosen;
     this.asked = { step, chosen };
     if (isNewStep) this.goToStep(Number(step));
-    if (isNewChoice || isNewStep) this.light();
+    if (isNewChoice || isNewStep) this.lights.ask(chosen);
   }
 
   goToStep(number) {
@@ -125,40 +127,12 @@ export class TimelineView {
     } else this.showMode(this.mode);
   }
 
-  /** What a selection means here; asked of the store, as it may name a node, a key or a pair. */
-  async light() {
-    const sel = this.asked.chosen ? JSON.parse(this.asked.chosen) : null;
-    this.lightings += 1;
-    const mine = this.lightings;
-    const lit = sel && sel.type !== "step"
-      ? await this.source.lit(sel, this.step?.number ?? null).catch(() => null) : null;
-    if (mine !== this.lightings || this.isGone) return;
-    this.lit = lit;
-    this.litIds = new Set();
-    for (let i = 0; i < (lit?.selected ?? 0); i += 1) this.litIds.add(spanId(lit, i));
-    if (lit?.selected && this.isNarrow) this.showTask(this.rowsById.get(lit.row[0]).task);
-    if (lit?.selected) this.landOn(lit);
-    if (lit?.selected) this.reveal(lit.row[0]);
-    this.surface.invalidate();
-  }
-
-  /** Whoever comes with a selection sees it: another worker ran the step of this number at
-   *  another time. */
-  landOn({ start, duration }) {
-    const { from, to } = this.window;
-    const isAway = awayFrom(start[0], start[0] + duration[0], from, to);
-    if (this.hasLanded || this.mode === "window") return;
-    this.hasLanded = true;
-    if (!isAway) return;
-    const { steps } = this.head;
-    const i = steps.number.findIndex((number, k) => number === this.step?.number
-      && steps.start[k] <= start[0] && start[0] <= steps.end[k]);
-    if (i < 0) return;
-    this.step = { number: steps.number[i], start: steps.start[i], end: steps.end[i] };
-    this.showMode("step");
-  }
-
   // ---- window ----
+
+  /** The selected spans and what is linked to them, as a tile; null for none. */
+  get lit() {
+    return this.lights.lit;
+  }
 
   get isNarrow() {
     return this.surface.width < NARROW;
@@ -366,7 +340,7 @@ export class TimelineView {
       theme: this.theme, patterns: this.patterns, words: this.words,
       nsPerPixel: tile ? nsPerPixel(tile) : 1, layout: this.rows(),
       ticks: ticksOf(from, to, area.w, origin, widthOf),
-      arrows: this.loader.arrows, lit: this.lit, litIds: this.litIds,
+      arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
       focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,
       rowsById: this.rowsById, devices: this.devices,
       strip: this.head.strip, steps: this.steps, step: this.step?.number ?? null,

@@ -14,6 +14,7 @@ from vizdist.routes.access import PAGE_COOKIE, PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.live import live_routes
+from vizdist.routes.search import search_routes
 from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.timeline import timeline_routes
 from vizdist.routes.traces import add_error_answers, trace_routes
@@ -77,6 +78,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(graph_routes(library))
     server.include_router(timeline_routes(library))
     server.include_router(live_routes(library))
+    server.include_router(search_routes(library))
     add_error_answers(server)
     server.add_middleware(
         Guard,

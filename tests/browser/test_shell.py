@@ -91,6 +91,40 @@ def test_tab_goes_from_skip_link_to_header_to_rail(tab: Tab, dashboard: Dashboar
     assert order.index("header") < order.index("rail")
 
 
+@pytest.mark.parametrize("where", ["summary", "graph", "timeline"])
+def test_searching_selects_what_was_found(tab: Tab, dashboard: Dashboard, where: str) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/{where}?step=3")
+    expect(page.locator("#search")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.type("update w")
+    expect(page.get_by_role("option").first).to_contain_text("update_w")
+    page.keyboard.press("Enter")
+    expect(page.locator("#strip")).to_contain_text("ResourceApplyGradientDescent · ps:0")
+    expect(page).to_have_url(re.compile(r"sel=node:update_w"))
+    expect(page.get_by_role("listbox")).to_be_hidden()
+
+
+def test_a_step_is_found_by_its_number(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?sel=node:mm"))
+    expect(page.locator("#search")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.type("step 17")
+    page.get_by_role("option").first.click()
+    expect(page.locator("#stepper")).to_contain_text("Step 17")
+    expect(page).to_have_url(re.compile(r"sel=node:mm"))
+
+
+def test_words_that_the_run_does_not_hold_say_so(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard))
+    expect(page.locator("#search")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.type("no such thing")
+    expect(page.locator("#found")).to_contain_text("Nothing in this run")
+    assert axe_faults(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("#found")).to_be_hidden()
+
+
 @pytest.mark.parametrize(
     "query", ["?theme=light", "?theme=dark", "?theme=projector", "?theme=light&lang=zh"]
 )

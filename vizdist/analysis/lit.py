@@ -43,6 +43,8 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
             return _NONE
     if kind == "key":
         mask = _has_word(trace.all, "key", {name})
+    elif kind == "device":
+        mask = _on_device(trace, name)
     elif kind in ("node", "edge"):
         mask = _has_name(trace.all, name.split("→") if kind == "edge" else [name])
     else:
@@ -51,6 +53,15 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
     places = np.flatnonzero(inside if inside.any() else mask)
     spans = trace.all.take(places)
     return places[np.lexsort((spans.start, _workers(trace, spans, step)))][:MOST]
+
+
+def _on_device(trace: Trace, name: str) -> Array:
+    """A mask of the ops that ran on a device as `worker:0 CPU:0` names it, or on a whole task."""
+    task, _, device = name.partition(" ")
+    rows = [row.task == task and device in row.lane.split(" ") for row in trace.rows]
+    if not device:
+        rows = [row.task == task for row in trace.rows]
+    return np.array(rows, np.bool_)[trace.all.row] & trace.all.is_kind("op.run")
 
 
 def _workers(trace: Trace, spans: Spans, step: int | None) -> Array:

@@ -3,11 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from vizdist.analysis.overview import cluster_tasks
+from vizdist.analysis.search import KINDS
 from vizdist.analysis.steps import step_numbers
 from vizdist.components.cards import HIDDEN, button, chip, icon, link, says
 from vizdist.i18n import Lang, t
@@ -17,7 +19,13 @@ from vizdist.store.trace import Trace
 def library_header(lang: Lang, *, has_runs: bool) -> list[Component]:
     """The product's name, and a search field when there is something to find."""
     name = html.Span("vizdist", className="run-name product")
-    return [_mark(lang), name, _space(), *([finder(lang)] if has_runs else []), *_switches(lang)]
+    return [_mark(lang), name, _space(), *([_finder(lang)] if has_runs else []), *_switches(lang)]
+
+
+def reference_header(lang: Lang) -> list[Component]:
+    """As in the Library, but what is found is an entry of the reference."""
+    name = html.Span("vizdist", className="run-name product")
+    return [_mark(lang), name, _space(), _finder(lang, "find_entry"), *_switches(lang)]
 
 
 def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
@@ -30,22 +38,39 @@ def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
         *([_tasks(trace, lang)] if manifest.tasks else []),
         *([_stepper(step_numbers(trace), step, lang)] if step is not None else []),
         _space(),
+        _search(trace, lang),
         _counts(trace, lang),
         *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
         *_switches(lang),
     ]
 
 
-def finder(lang: Lang) -> Component:
+def _finder(lang: Lang, says: str = "find", **attributes: Any) -> Component:
+    """A field that `/` goes to; assets/search.mjs answers it."""
     return html.Label(
         [
             icon("search"),
-            html.Span(t("shell.header.find", lang), className="unseen"),
-            dcc.Input(id="search", type="search", placeholder=t("shell.header.find", lang)),
+            html.Span(t(f"shell.header.{says}", lang), className="unseen"),
+            dcc.Input(id="search", type="search", placeholder=t(f"shell.header.{says}", lang)),
             html.Kbd("/", **HIDDEN),
         ],
         className="finder",
+        **attributes,
     )
+
+
+def _search(trace: Trace, lang: Lang) -> Component:
+    """The field with the list of what it found in this run below it."""
+    words = {kind: t(f"shell.kind.{kind}", lang) for kind in KINDS}
+    for key in ("none", "more"):
+        words[key] = t(f"shell.search.{key}", lang, count="{count}")
+    data: dict[str, Any] = {
+        "data-trace": trace.id,
+        "data-words": json.dumps(words, ensure_ascii=False),
+    }
+    rows = html.Div(id="found-rows", role="listbox", **says(t("shell.search.found", lang)))
+    found = html.Div([rows, html.Div(id="found-note", role="status")], id="found", hidden=True)
+    return html.Div([_finder(lang, "find_in_run"), found], className="search", **data)
 
 
 def _mark(lang: Lang) -> Component:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vizdist.analysis.loss_curve import LOSS
-from vizdist.store.trace import ROOT_KIND, Trace
+from vizdist.store.segments import Segment
+from vizdist.store.trace import Trace
+
+LOOKED_AT = 8  #: roots whose attributes are read in search of a loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +29,36 @@ class Progress:
 
 
 def progress(trace: Trace) -> Progress:
-    ended = [step for step in trace.steps if step.is_whole]
+    """Looks at roots only, which every segment knows: no span of a long run is read again."""
+    ended = [one for segment in trace.segments for one in _ended(segment)]
     return Progress(
         spans=len(trace),
         rows=len(trace.rows),
         start=trace.start,
         last=trace.end - trace.start,
-        step=max((step.number for step in ended), default=0),
+        step=max(ended, default=0),
         of_steps=trace.manifest.steps,
         loss=_latest_loss(trace),
     )
 
 
+def _ended(segment: Segment) -> list[int]:
+    """The highest step of a segment that has ended; [] if none has."""
+    steps = segment.ended.step[segment.ended.is_whole]
+    return [int(steps.max())] if len(steps) else []
+
+
 def _latest_loss(trace: Trace) -> tuple[int, float] | None:
-    """Of the root span that ended last; a run that evaluates rarely has it in few of them."""
-    spans = trace.all
-    roots = np.flatnonzero(spans.is_kind(ROOT_KIND) & (spans.step > 0))
-    for place in roots[np.argsort(spans.end[roots], kind="stable")][:-9:-1].tolist():
-        loss = trace.attributes([place]).get(place, {}).get(LOSS)
+    """Of the root that ended last and has one: a run may tell its loss now and then only."""
+    latest: list[tuple[int, int, int]] = []
+    first = 0
+    for segment in trace.segments:
+        ended = segment.ended
+        at = np.argsort(ended.end, kind="stable")[-LOOKED_AT:]
+        latest += zip(ended.end[at], ended.place[at] + first, ended.step[at], strict=True)
+        first += len(segment)
+    for _, found, number in sorted(latest, reverse=True)[:LOOKED_AT]:
+        loss = trace.attributes([found]).get(int(found), {}).get(LOSS)
         if isinstance(loss, float | int):
-            return int(spans.step[place]), float(loss)
+            return int(number), float(loss)
     return None

@@ -23,14 +23,14 @@ class _Task(NamedTuple):
     arrivals: Array
 
 
-_KNOWN: WeakKeyDictionary[Trace, tuple[_Task, ...]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Spans, tuple[_Task, ...]] = WeakKeyDictionary()
 
 
 def idle_wait(trace: Trace, spans: Spans) -> Array:
     """ns just before the value of each recv in which its task had nothing to run; 0 for others."""
-    known = _KNOWN.get(trace)
+    known = _KNOWN.get(trace.all)
     if known is None:
-        known = _KNOWN[trace] = _index(trace)
+        known = _KNOWN[trace.all] = _index(trace)
     found = np.zeros(len(spans), np.int64)
     waits = spans.is_kind("rendezvous.recv") & (spans.wait > 0)
     owner = task_numbers(trace)[spans.row]

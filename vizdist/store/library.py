@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
@@ -13,8 +13,9 @@ from tracer.model.trace_folder import COLUMNS, SPANS, Manifest, manifest_path
 from vizdist.store.index import path_id
 from vizdist.store.liveness import outcome_of
 from vizdist.store.problems import TraceError
+from vizdist.store.shelf import Shelf
 from vizdist.store.sources import OpenOptions, is_trace_folder
-from vizdist.store.trace import Trace, open_trace
+from vizdist.store.trace import Trace, reopen_trace
 
 OPENED = 8  #: traces kept open; the one used longest ago goes first
 FILE_SUFFIXES = (".jsonl", ".json", ".pb", ".jsonl.gz", ".json.gz", ".pb.gz")
@@ -31,6 +32,15 @@ class Entry:
     changed_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A trace that is kept open, the stamp it was read at, and its segments."""
+
+    stamp: tuple[int, ...] = ()
+    trace: Trace | None = None
+    shelf: Shelf = field(default_factory=Shelf)
+
+
 class Library:
     """Thread-safe. Only paths that were added or found can be opened, and only by id."""
 
@@ -38,7 +48,7 @@ class Library:
         self._lock = threading.Lock()
         self._paths: dict[str, tuple[Path, OpenOptions]] = {}
         self._folders: list[Path] = []
-        self._opened: OrderedDict[str, tuple[tuple[int, ...], Trace]] = OrderedDict()
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
         self._opening: dict[str, threading.Lock] = {}
         for path in paths:
             self.add(path)
@@ -55,6 +65,13 @@ class Library:
                 self._folders.append(path)
                 return ""
             return self._add_trace(path, options)
+
+    def remove(self, path: Path) -> None:
+        """Forgets a trace that was added; what lies on disk stays."""
+        trace_id = path_id(path)
+        with self._lock:
+            for table in (self._paths, self._opened, self._opening):
+                table.pop(trace_id, None)
 
     def _add_trace(self, path: Path, options: OpenOptions) -> str:
         trace_id = path_id(path)
@@ -89,13 +106,13 @@ class Library:
         with opening:
             stamp = _stamp(path)
             with self._lock:
-                known, trace = self._opened.get(trace_id, (None, None))
-                if trace is not None and known == stamp:
+                known = self._opened.get(trace_id) or _Opened()
+                if known.trace is not None and known.stamp == stamp:
                     self._opened.move_to_end(trace_id)
-                    return trace
-            trace = open_trace(path, trace_id, **options)
+                    return known.trace
+            trace = reopen_trace(path, trace_id, known.shelf, known.trace, **options)
             with self._lock:
-                self._opened[trace_id] = stamp, trace
+                self._opened[trace_id] = _Opened(stamp, trace, known.shelf)
                 self._opened.move_to_end(trace_id)
                 while len(self._opened) > OPENED:
                     self._opened.popitem(last=False)

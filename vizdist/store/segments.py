@@ -1,8 +1,9 @@
 """Segments: spans as sorted Arrow columns on disk, memory-mapped; written for foreign files."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,13 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tracer.model.trace_folder import COLUMN_LIST, ROWS_METADATA
+from tracer.model.trace_folder import COLUMN_LIST, ROWS_METADATA, Flag
 from vizdist.store.problems import TraceError
 
 Array = npt.NDArray[Any]
 
 TEXT_COLUMNS = tuple(column.name for column in COLUMN_LIST if column.type == "text")
 NUMBER_COLUMNS = {column.name: column.type for column in COLUMN_LIST if column.type != "text"}
+
+ROOT_KIND = "session.run"
+FEW = 4  #: ids that are looked for one by one rather than in an index
+NEVER_HIDDEN = Flag.ERROR | Flag.UNFINISHED
 
 
 class RowKey(NamedTuple):
@@ -27,40 +32,122 @@ class RowKey(NamedTuple):
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
+class Ended(NamedTuple):
+    """The roots of a segment: client requests that ended in it, by place."""
+
+    place: Array
+    step: Array
+    end: Array
+    is_whole: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Segment:
-    """One file's spans, sorted by (row, start).
+    """One file's spans, sorted by (row, start), with what is kept in memory of them.
 
     `columns` holds every column of COLUMN_LIST; text columns as codes into `texts`. `row` counts in
-    `rows`.
+    `rows`. `start` and `end` are of all its spans; `flagged` are places no other span may hide.
     """
 
     rows: tuple[RowKey, ...]
     columns: Mapping[str, Array]
     texts: Mapping[str, tuple[str, ...]]
+    start: int
+    end: int
+    flagged: Array
+    ended: Ended
 
     def __len__(self) -> int:
         return len(self.columns["row"])
 
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """Where each row's spans begin and end."""
+        every = np.arange(len(self.rows))
+        row = self.columns["row"]
+        return np.searchsorted(row, every), np.searchsorted(row, every, "right")
+
+    @cached_property
+    def by_id(self) -> tuple[Array, Array]:
+        """Span ids in order, and where they lie."""
+        order = np.argsort(self.columns["span"], kind="stable").astype(np.uint32)
+        return self.columns["span"][order], order
+
+    def places(self, ids: Array) -> Array:
+        """Where spans lie by their ids, -1 for those that are not here."""
+        if len(ids) <= FEW and "by_id" not in vars(self):
+            found = [np.flatnonzero(self.columns["span"] == one)[:1] for one in ids]
+            return np.array([int(one[0]) if len(one) else -1 for one in found], np.int64)
+        sorted_ids, order = self.by_id
+        at = np.minimum(np.searchsorted(sorted_ids, ids), len(order) - 1)
+        return np.where(sorted_ids[at] == ids, order[at], -1)
+
+    @cached_property
+    def runs(self) -> tuple[Array, Array]:
+        """Where spans of another row or trace begin than the one before, and where they end."""
+        row, trace = self.columns["row"], self.columns["trace_lo"]
+        if not len(row):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        is_new = (row[1:] != row[:-1]) | (trace[1:] != trace[:-1])
+        begins = np.concatenate(([0], np.flatnonzero(is_new) + 1))
+        return begins, np.append(begins[1:], len(row))
+
 
 def read_segment(path: Path) -> Segment:
-    """Maps a segment into memory. Raises TraceError if it is not one, or not in order."""
+    """Maps a segment into memory. Raises TraceError if it is not one, or not in order.
+
+    It is looked through in a mapping of its own, so that pages that nobody asks for again do not
+    stay; what stays mapped is touched only where somebody asks.
+    """
     try:
-        with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
-        table = table.unify_dictionaries().combine_chunks()
-        table.validate(full=True)
-        rows = tuple(
-            RowKey(str(row["task"]), str(row["lane"]), int(row["depth"]))
-            for row in json.loads((table.schema.metadata or {})[ROWS_METADATA])
-        )
-        columns, texts = _columns_of_table(table)
+        rows, columns, texts = _mapped(path)
+        facts = _look_through(rows, *_mapped(path)[1:])
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"{path.name} is not a column segment: {error}") from None
-    segment = Segment(rows, columns, texts)
-    if len(set(rows)) < len(rows) or not _is_in_order(segment):
-        raise TraceError(f"{path.name} is not sorted by (row, start)")
-    return segment
+    return Segment(rows, columns, texts, *facts)
+
+
+_Mapped = tuple[tuple[RowKey, ...], dict[str, Array], dict[str, tuple[str, ...]]]
+
+
+def _mapped(path: Path) -> _Mapped:
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all()
+    table = table.unify_dictionaries().combine_chunks()
+    table.validate()
+    rows = tuple(
+        RowKey(str(row["task"]), str(row["lane"]), int(row["depth"]))
+        for row in json.loads((table.schema.metadata or {})[ROWS_METADATA])
+    )
+    return rows, *_columns_of_table(table)
+
+
+def _look_through(
+    rows: Sequence[RowKey], columns: Mapping[str, Array], texts: Mapping[str, Sequence[str]]
+) -> tuple[int, int, Array, Ended]:
+    """Facts of a segment; ValueError if a span has a word or row that is not there, or no order."""
+    if len(set(rows)) < len(rows) or not _is_in_order(columns, len(rows)):
+        raise ValueError("it is not sorted by (row, start)")
+    for name in TEXT_COLUMNS:
+        codes = columns[name].view(np.uint32)  # so that a negative one is too large
+        if len(codes) and int(codes.max()) >= len(texts[name]):
+            raise ValueError(f"column {name} names words that are not there")
+    start, end, flags = columns["start"], columns["end"], columns["flags"]
+    flagged = np.flatnonzero(flags & NEVER_HIDDEN)
+    return (
+        int(start.min()) if len(start) else 0,
+        int(end.max()) if len(end) else 0,
+        flagged,
+        _ended(columns, texts["kind"]),
+    )
+
+
+def _ended(columns: Mapping[str, Array], kinds: Sequence[str]) -> Ended:
+    code = kinds.index(ROOT_KIND) if ROOT_KIND in kinds else -1
+    found = np.flatnonzero(columns["kind"] == code)
+    place = found[columns["step"][found] > 0]
+    is_whole = (columns["flags"][place] & NEVER_HIDDEN) == 0
+    return Ended(place, columns["step"][place], columns["end"][place], is_whole)
 
 
 def _columns_of_table(table: Any) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:
@@ -85,15 +172,14 @@ def _one_chunk(table: Any, name: str, kind: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else pa.array([], kind)
 
 
-def _is_in_order(segment: Segment) -> bool:
-    row, start = segment.columns["row"], segment.columns["start"]
+def _is_in_order(columns: Mapping[str, Array], num_rows: int) -> bool:
+    row, start = columns["row"], columns["start"]
     if not len(row):
         return True
-    if int(row[-1]) >= len(segment.rows):
-        return False
-    later_row = row[1:] > row[:-1]
-    same_row = row[1:] == row[:-1]
-    return bool(np.all(later_row | (same_row & (start[1:] >= start[:-1]))))
+    falls = np.flatnonzero(start[1:] < start[:-1])  # where another row must begin
+    changes = np.flatnonzero(row[1:] != row[:-1])
+    is_rising = bool((row[changes + 1] > row[changes]).all())
+    return is_rising and int(row[-1]) < num_rows and bool(np.isin(falls, changes).all())
 
 
 def write_segment(
@@ -119,7 +205,3 @@ def write_segment(
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     draft.replace(path)
-
-
-def read_segments(paths: Iterable[Path]) -> list[Segment]:
-    return [segment for path in sorted(paths) if len(segment := read_segment(path))]

@@ -17,7 +17,8 @@ from vizdist.store.importers import chrome_json, otlp
 from vizdist.store.importing import Sink
 from vizdist.store.index import open_index
 from vizdist.store.problems import Problem, TraceError, problem
-from vizdist.store.segments import Segment, read_segments
+from vizdist.store.segments import Segment
+from vizdist.store.shelf import Shelf
 
 
 class Importer(Protocol):
@@ -37,7 +38,6 @@ class Importer(Protocol):
 
 
 IMPORTERS: tuple[Importer, ...] = (otlp, chrome_json)
-_MERGES = 3  #: a collector merges at most once in half a second
 FORMATS = "OTLP (.jsonl, .json, .pb, also .gz) and Chrome trace JSON"
 
 
@@ -58,18 +58,22 @@ class Source:
     details_folder: Path
 
 
-def load_source(path: Path, **options: Unpack[OpenOptions]) -> Source:
-    """Raises TraceError if nothing at the path can be read as a trace."""
+def load_source(path: Path, shelf: Shelf | None = None, **options: Unpack[OpenOptions]) -> Source:
+    """Raises TraceError if nothing at the path can be read as a trace.
+
+    `shelf` has the segments that were read of it before.
+    """
     if not path.exists():
         raise TraceError(f"there is no file or folder {path}")
-    return _load_folder(path, options) if path.is_dir() else _load_file(path, options)
+    load = _load_folder if path.is_dir() else _load_file
+    return load(path, shelf or Shelf(), options)
 
 
 def is_trace_folder(path: Path) -> bool:
     return manifest_path(path).is_file() or (path / SPANS).is_dir()
 
 
-def _load_file(path: Path, options: OpenOptions) -> Source:
+def _load_file(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     if not path.stat().st_size:
         raise TraceError(f"{path.name} is empty")
     importer = next((one for one in IMPORTERS if one.sniff(path)), None)
@@ -77,10 +81,10 @@ def _load_file(path: Path, options: OpenOptions) -> Source:
         raise TraceError(f"{path.name} is of no format known here; known are {FORMATS}")
     index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
     folder = path.parent if importer.has_lines(path) else index.folder
-    return Source(_segments_of(index.folder), Manifest(""), index.problems, folder)
+    return Source(_segments_of(index.folder, shelf), Manifest(""), index.problems, folder)
 
 
-def _load_folder(path: Path, options: OpenOptions) -> Source:
+def _load_folder(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     if not is_trace_folder(path):
         raise TraceError(f"{path} is no trace folder: it has neither {MANIFEST} nor {SPANS}/")
     manifest, problems = _read_manifest(path)
@@ -88,7 +92,7 @@ def _load_folder(path: Path, options: OpenOptions) -> Source:
     if manifest.recorded > manifest.written:
         problems.append(problem("count", manifest.recorded - manifest.written))
     try:
-        segments = _live_segments(path / COLUMNS)
+        segments = shelf.read_live(path / COLUMNS)
     except TraceError as error:
         problems.append(problem("segment", 1, path.name, str(error)))
         segments = []
@@ -98,41 +102,11 @@ def _load_folder(path: Path, options: OpenOptions) -> Source:
     if manifest.run_id and not any(file.stat().st_size for file in files):
         return Source((), manifest, problems, path)  # a run that recorded nothing (yet)
     index = open_index(path, files, lambda sink: _fill_own(files, sink), options=options)
-    return Source(_segments_of(index.folder), manifest, (*problems, *index.problems), path)
+    return Source(_segments_of(index.folder, shelf), manifest, (*problems, *index.problems), path)
 
 
-def _segments_of(folder: Path) -> list[Segment]:
-    return read_segments(folder.glob(f"*{SEGMENT_SUFFIX}"))
-
-
-def _live_segments(folder: Path) -> list[Segment]:
-    """Reads again where a collector merged segments between looking and reading."""
-    for _ in range(_MERGES):
-        paths = _current(folder)
-        try:
-            return read_segments(paths)
-        except TraceError:
-            if paths == _current(folder):
-                raise
-    return read_segments(_current(folder))
-
-
-def _current(folder: Path) -> list[Path]:
-    """The segments of a folder that a running collector merges: `FIRST-LAST.arrow`, widest wins."""
-    kept: list[Path] = []
-    last_kept = -1
-    for path in sorted(folder.glob(f"*{SEGMENT_SUFFIX}"), key=_extent):
-        last = -_extent(path)[1]
-        if last > last_kept or not path.stem.partition("-")[1]:
-            kept.append(path)
-            last_kept = max(last, last_kept)
-    return kept
-
-
-def _extent(path: Path) -> tuple[int, int]:
-    """(first, -last) flush of a segment: in this order a merged one comes before its parts."""
-    first, _, last = path.stem.partition("-")
-    return (int(first), -int(last or first)) if first.isdigit() else (0, 0)
+def _segments_of(folder: Path, shelf: Shelf) -> list[Segment]:
+    return shelf.read(folder.glob(f"*{SEGMENT_SUFFIX}"))
 
 
 def _is_complete(segments: Sequence[Segment], manifest: Manifest) -> bool:

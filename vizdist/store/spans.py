@@ -1,15 +1,59 @@
-"""A table of spans: numpy columns side by side, text as codes into a table of words."""
+"""A table of spans: numpy columns side by side, text as codes into a table of words.
 
-from collections.abc import Iterable, Mapping, Sequence
+Columns are made when they are first asked for: most questions need few of them, and ten million
+spans have a gigabyte.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from vizdist.store.segments import NUMBER_COLUMNS, TEXT_COLUMNS, Array, RowKey, Segment
 
+T = TypeVar("T")
 
-@dataclass(frozen=True)
+
+class Lazy(Mapping[str, T], Generic[T]):
+    """A mapping whose values are made once, when they are first asked for; safe from any thread."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._made: dict[str, T] = {}
+
+    @abstractmethod
+    def make(self, name: str) -> T:
+        """What stands under a name; asked for once."""
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(name)
+            self._made[name] = self.make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Made(Lazy[T]):
+    """Values that a function makes."""
+
+    def __init__(self, names: Iterable[str], maker: Callable[[str], T]) -> None:
+        super().__init__(names)
+        self._maker = maker
+
+    def make(self, name: str) -> T:
+        return self._maker(name)
+
+
+@dataclass(frozen=True, eq=False)
 class Spans:
     """Spans of one trace, a column an attribute; `row` counts in `rows`, times are epoch ns.
 
@@ -119,49 +163,85 @@ class Spans:
 
     def take(self, which: Array) -> "Spans":
         """The spans of a mask or at some positions."""
-        return Spans({k: v[which] for k, v in self.columns.items()}, self.words, self.rows)
+        pick = self._picker(which)
+        return Spans(Made(self.columns, pick), self.words, self.rows)
+
+    def _picker(self, which: Array) -> Callable[[str], Array]:
+        """Picks cells of a column; out of segments without joining them, where that is enough."""
+        columns = self.columns
+        if isinstance(columns, Joined):
+            return columns.picker(which)
+        return lambda name: columns[name][which]
 
 
 def _pick(words: Sequence[str], codes: Array) -> Array:
     return np.array([*words, ""], dtype=object)[codes]
 
 
+class Joined(Lazy[Array]):
+    """The columns of several segments; one of a single segment is not copied."""
+
+    def __init__(
+        self, segments: Sequence[Segment], place_of: Mapping[RowKey, int], codes: Lazy[list[Array]]
+    ) -> None:
+        super().__init__((*NUMBER_COLUMNS, *TEXT_COLUMNS))
+        self._segments = segments
+        self._codes = codes
+        self._rows = [np.array([place_of[r] for r in one.rows], np.uint32) for one in segments]
+        self._bounds = np.cumsum([0, *map(len, segments)])
+
+    def _recoded(self, number: int, name: str, cells: Array) -> Array:
+        """Cells of one segment in the numbers that all have in common."""
+        if name == "row":
+            return self._rows[number][cells]
+        if name in NUMBER_COLUMNS:
+            return cells
+        codes = self._codes[name][number]
+        return codes[cells] if len(codes) else cells
+
+    def make(self, name: str) -> Array:
+        parts = [
+            self._recoded(number, name, segment.columns[name])
+            for number, segment in enumerate(self._segments)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, NUMBER_COLUMNS.get(name, "int32"))
+
+    def picker(self, which: Array) -> Callable[[str], Array]:
+        """What picks the cells of a mask, or at some places, of any column."""
+        places = np.flatnonzero(which) if which.dtype == np.bool_ else which
+        owner = np.searchsorted(self._bounds, places, "right") - 1
+        found = [np.flatnonzero(owner == number) for number in np.unique(owner)]
+        parts = [(at, int(owner[at[0]])) for at in found]
+
+        def pick(name: str) -> Array:
+            if name in self._made or not parts:
+                return self[name][places]
+            cells = np.empty(len(places), NUMBER_COLUMNS.get(name, "int32"))
+            for at, number in parts:
+                column = self._segments[number].columns[name]
+                cells[at] = self._recoded(number, name, column[places[at] - self._bounds[number]])
+            return cells
+
+        return pick
+
+
 def join_segments(segments: Sequence[Segment], rows: tuple[RowKey, ...]) -> Spans:
-    """All segments as one table whose `row` counts in `rows`; one segment is not copied."""
-    place = {row: index for index, row in enumerate(rows)}
-    row_parts = [
-        np.array([place[row] for row in segment.rows], np.uint32)[segment.columns["row"]]
-        for segment in segments
-    ]
-    columns = {
-        name: _concatenate([segment.columns[name] for segment in segments], type_name)
-        for name, type_name in NUMBER_COLUMNS.items()
-        if name != "row"
-    }
-    columns["row"] = _concatenate(row_parts, "uint32")
-    words: dict[str, tuple[str, ...]] = {}
-    for name in TEXT_COLUMNS:
-        words[name], parts = _unify(
-            [(segment.texts[name], segment.columns[name]) for segment in segments]
-        )
-        columns[name] = _concatenate(parts, "int32")
-    return Spans(columns, words, rows)
+    """All segments as one table whose `row` counts in `rows`."""
+    unified = Made(TEXT_COLUMNS, lambda name: _unify([one.texts[name] for one in segments]))
+    place_of = {row: index for index, row in enumerate(rows)}
+    codes = Made(TEXT_COLUMNS, lambda name: unified[name][1])
+    words = Made(TEXT_COLUMNS, lambda name: unified[name][0])
+    return Spans(Joined(segments, place_of, codes), words, rows)
 
 
-def _concatenate(parts: Sequence[Array], type_name: str) -> Array:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, type_name)
-
-
-def _unify(
-    parts: Iterable[tuple[tuple[str, ...], Array]],
-) -> tuple[tuple[str, ...], list[Array]]:
-    """One table of words for several; equal words get one code, also within a table."""
+def _unify(tables: Iterable[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Array]]:
+    """One table of words for several, equal words once; new codes, empty where they are the old."""
     known: dict[str, int] = {}
     recoded = []
-    for words, codes in parts:
-        mapping = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
-        same = len(mapping) == 0 or bool(np.array_equal(mapping, np.arange(len(mapping))))
-        recoded.append(codes if same else mapping[codes])
+    for words in tables:
+        codes = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
+        is_same = bool(np.array_equal(codes, np.arange(len(codes))))
+        recoded.append(codes[:0] if is_same else codes)
     return tuple(known), recoded

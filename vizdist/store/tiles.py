@@ -5,21 +5,20 @@ the pixel edges) and their longest is one `maximum.reduceat` over keys that pack
 position (the idea of Perfetto's slice mipmap, without the pyramid).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tracer.model.trace_folder import Flag
 from vizdist.store.problems import TraceError
-from vizdist.store.segments import Array
+from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 
 WIDTHS = range(16, 4097)  #: pixels a tile may be wide
 LEFT = -1  #: the "pixel" of a span that began before the window
-NEVER_MERGED = Flag.ERROR | Flag.UNFINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,17 @@ class _Picks(NamedTuple):
 
 @dataclass(frozen=True)
 class TileIndex:
-    """The sorted spans of one segment, or some of them.
+    """Spans sorted by row and start; `low` and `high` bound each row's slice.
 
-    `position` is each span's place in the trace's table; `low` and `high` bound each row's slice.
+    `first` is the earliest start of all, `last` the latest end.
     """
 
     start: Array
     end: Array
-    position: Array
     low: Array
     high: Array
+    first: int
+    last: int
 
     @cached_property
     def _bits(self) -> int:
@@ -80,7 +80,7 @@ class TileIndex:
         return cuts
 
     def pick(self, row: int, cuts: Array, left: int) -> tuple[Array, Array]:
-        """(places, pixels): the longest span that starts in a pixel, and what is open at `left`."""
+        """(spans, pixels): the longest span that starts in a pixel, and what is open at `left`."""
         first, last = int(cuts[0]), int(cuts[-1])
         pixels = np.flatnonzero(cuts[1:] > cuts[:-1])
         chosen = np.empty(0, np.int64)
@@ -90,7 +90,7 @@ class TileIndex:
         if first > self.low[row] and self.end[first - 1] > left:
             chosen = np.concatenate(([first - 1], chosen))
             pixels = np.concatenate(([LEFT], pixels))
-        return self.position[chosen], pixels
+        return chosen, pixels
 
     def busy(self, row: int, cuts: Array, edges: Array) -> Array:
         """ns of every pixel that the row's spans cover."""
@@ -101,32 +101,51 @@ class TileIndex:
         return np.diff(covered)
 
 
-def index_spans(spans: Spans, parts: Sequence[range]) -> list[TileIndex]:
-    """An index for each part of the table that is sorted by start within each of its rows."""
-    return [_index(spans, np.arange(part.start, part.stop)) for part in parts]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some spans of a trace: its row in the index (-1: none) by the trace's row, their places."""
+
+    index: TileIndex
+    row: Array
+    place: Callable[[Array], Array]
 
 
-def index_flagged(spans: Spans) -> TileIndex:
-    """An index of the spans that no other span may hide."""
-    flagged = np.flatnonzero(spans.flags & NEVER_MERGED)
-    return _index(spans, flagged[np.lexsort((spans.start[flagged], spans.row[flagged]))])
+_INDEXES: WeakKeyDictionary[Segment, TileIndex] = WeakKeyDictionary()
 
 
-def _index(spans: Spans, position: Array) -> TileIndex:
-    row = spans.row[position]
-    low = np.zeros(len(spans.rows), np.int64)
-    high = np.zeros(len(spans.rows), np.int64)
-    if len(row):
-        begins = np.concatenate(([0], np.flatnonzero(row[1:] != row[:-1]) + 1))
-        low[row[begins]] = begins
-        high[row[begins]] = np.append(begins[1:], len(row))
-    return TileIndex(spans.start[position], spans.end[position], position, low, high)
+def index_segment(segment: Segment) -> TileIndex:
+    """Made once a segment, however often its trace grows."""
+    known = _INDEXES.get(segment)
+    if known is None:
+        columns = segment.columns
+        known = TileIndex(
+            columns["start"], columns["end"], *segment.bounds, segment.start, segment.end
+        )
+        _INDEXES[segment] = known
+    return known
+
+
+def part_of_segment(segment: Segment, row: Array, first: int) -> Part:
+    """`first` is where the segment's spans begin in the trace's table."""
+    return Part(index_segment(segment), row, lambda chosen: chosen + first)
+
+
+def flagged_part(spans: Spans, places: Array) -> Part:
+    """The spans at some places, which no other span may hide."""
+    chosen = spans.take(places)
+    order = np.lexsort((chosen.start, chosen.row))
+    row, start, end = chosen.row[order], chosen.start[order], chosen.end[order]
+    every = np.arange(len(spans.rows))
+    bounds = np.searchsorted(row, every), np.searchsorted(row, every, "right")
+    extent = (int(start.min()), int(end.max())) if len(places) else (0, 0)
+    in_order = places[order]
+    return Part(TileIndex(start, end, *bounds, *extent), every, lambda found: in_order[found])
 
 
 def cut_tiles(
     spans: Spans,
-    indexes: Sequence[TileIndex],
-    flagged: TileIndex,
+    parts: Sequence[Part],
+    flagged: Part,
     window: tuple[int, int],
     width: int,
     rows: range,
@@ -137,12 +156,31 @@ def cut_tiles(
     _check(start, end, width)
     rows = range(max(0, rows.start), min(len(spans.rows), rows.stop))
     edges = pixel_edges(start, end, width)
-    picked = [_pick_row(spans, indexes, flagged, row, edges) for row in rows]
+    views = [view for part in parts if (view := _view(part, edges)) is not None]
+    forced = _view(flagged, edges)
+    picked = [_pick_row(views, forced, row, edges) for row in rows]
     index = np.concatenate([np.empty(0, np.int64), *(picks.place for picks in picked)])
     share = np.concatenate([np.empty(0), *(picks.share for picks in picked)])
     if selected >= 0 and spans.row[selected] in rows and selected not in index:
         index, share = np.append(index, selected), np.append(share, 1.0)
     return TileSet(start, end, rows, spans.take(index), share.astype(np.float32))
+
+
+class _View(NamedTuple):
+    """A part and the pixels that its spans can touch: `edges` begin at that of pixel `first`."""
+
+    part: Part
+    first: int
+    edges: Array
+
+
+def _view(part: Part, edges: Array) -> _View | None:
+    index = part.index
+    if index.first >= edges[-1] or index.last < edges[0]:
+        return None
+    low = max(0, int(np.searchsorted(edges, index.first, "right")) - 1)
+    high = min(len(edges) - 1, int(np.searchsorted(edges, index.last, "right")))
+    return _View(part, low, edges[low : max(high, low + 1) + 1])
 
 
 def pixel_edges(start: int, end: int, width: int) -> Array:
@@ -159,32 +197,46 @@ def _check(start: int, end: int, width: int) -> None:
         raise TraceError(f"a tile is {WIDTHS.start} to {WIDTHS.stop - 1} pixels wide, not {width}")
 
 
-def _pick_row(
-    spans: Spans, indexes: Sequence[TileIndex], flagged: TileIndex, row: int, edges: Array
-) -> _Picks:
+def _pick_row(views: Sequence[_View], forced: _View | None, row: int, edges: Array) -> _Picks:
     found = []
     busy = np.zeros(len(edges) - 1, np.int64)
-    for index in indexes:
-        if index.low[row] < index.high[row]:
-            cuts = index.cuts(row, edges)
-            found.append(index.pick(row, cuts, int(edges[0])))
-            busy += index.busy(row, cuts, edges)
-    place, pixel = found[0] if len(found) == 1 else _longest(spans, found)
+    for view in views:
+        own = int(view.part.row[row])
+        if own >= 0:
+            cuts = view.part.index.cuts(own, view.edges)
+            found.append(_chosen(view, own, cuts))
+            of_view = busy[view.first : view.first + len(cuts) - 1]
+            of_view += view.part.index.busy(own, cuts, view.edges)
+    place, pixel = _longest(found)
     share = np.clip(busy / np.maximum(np.diff(edges), 1), 0.0, 1.0)[np.maximum(pixel, 0)]
-    forced, forced_pixel = flagged.pick(row, flagged.cuts(row, edges), int(edges[0]))
-    new = ~np.isin(forced, place)
+    if forced is None:
+        return _Picks(place, pixel, share)
+    more, more_pixel, _ = _chosen(forced, row, forced.part.index.cuts(row, forced.edges))
+    new = ~np.isin(more, place)
     return _Picks(
-        np.concatenate((place, forced[new])),
-        np.concatenate((pixel, forced_pixel[new])),
+        np.concatenate((place, more[new])),
+        np.concatenate((pixel, more_pixel[new])),
         np.concatenate((share, np.ones(int(new.sum())))),
     )
 
 
-def _longest(spans: Spans, found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+def _chosen(view: _View, own: int, cuts: Array) -> tuple[Array, Array, Array]:
+    """(places, pixels, durations) of what a part shows of a row of its own."""
+    index = view.part.index
+    chosen, pixels = index.pick(own, cuts, int(view.edges[0]))
+    pixels = np.where(pixels == LEFT, LEFT, pixels + view.first)
+    return view.part.place(chosen), pixels, index.end[chosen] - index.start[chosen]
+
+
+def _longest(found: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array]:
     """The longest per pixel of what several segments chose."""
-    place = np.concatenate([np.empty(0, np.int64), *(places for places, _ in found)])
-    pixel = np.concatenate([np.empty(0, np.int64), *(pixels for _, pixels in found)])
-    order = np.lexsort((spans.end[place] - spans.start[place], pixel))
+    if len(found) == 1:
+        return found[0][0], found[0][1]
+    empty = np.empty(0, np.int64)
+    place, pixel, duration = (
+        np.concatenate((empty, *(one[column] for one in found))) for column in range(3)
+    )
+    order = np.lexsort((duration, pixel))
     place, pixel = place[order], pixel[order]
     last = np.append(pixel[1:] != pixel[:-1], True)[: len(pixel)]
     return place[last], pixel[last]

@@ -1,9 +1,10 @@
 """One opened trace: rows, steps and spans as columns, and the questions every view asks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -16,12 +17,17 @@ from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.row_order import row_order
-from vizdist.store.segments import Array, Segment
+from vizdist.store.segments import ROOT_KIND, Array, Segment
+from vizdist.store.shelf import Shelf
 from vizdist.store.sources import OpenOptions, load_source
 from vizdist.store.spans import Spans, join_segments
-from vizdist.store.tiles import TileIndex, TileSet, cut_tiles, index_flagged, index_spans
+from vizdist.store.steps import StepInfo, find_steps, places_of_request
+from vizdist.store.tiles import Part, TileSet, cut_tiles, flagged_part, part_of_segment
 
-ROOT_KIND = "session.run"
+__all__ = (
+    "ROOT_KIND", "Arrows", "Link", "Relations", "RowInfo", "StepInfo", "Trace", "open_trace",
+    "reopen_trace",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +38,6 @@ class RowInfo:
     task: str
     lane: str
     depth: int
-
-
-class StepInfo(NamedTuple):
-    """One client request. Where every worker runs its own loop, a number occurs once a worker.
-
-    `start` and `end` are ns since the epoch; `span` is the root span, 0 if none was written. A step
-    that was cut off or failed is not whole.
-    """
-
-    number: int
-    trace_hi: int
-    trace_lo: int
-    start: int
-    end: int
-    task: str
-    span: int
-    is_whole: bool
-
-    @property
-    def duration(self) -> int:
-        return self.end - self.start
 
 
 class Link(NamedTuple):
@@ -100,22 +85,32 @@ class Trace:
         self.is_foreign = not manifest.run_id
         keys = sorted({row for segment in segments for row in segment.rows}, key=row_order)
         self.rows = tuple(RowInfo(index, *key) for index, key in enumerate(keys))
-        self.all = join_segments(segments, tuple(keys))
-        bounds = np.cumsum([0, *(len(segment) for segment in segments)])
-        self._parts = [range(int(a), int(b)) for a, b in pairwise(bounds)]
+        self.segments = tuple(segments)
+        self.all = join_segments(self.segments, tuple(keys))
+        self._firsts = list(accumulate(map(len, self.segments), initial=0))
         self._details_folder = path if details_folder is None else details_folder
 
     def __len__(self) -> int:
-        return len(self.all)
+        return self._firsts[-1]
+
+    def holds(self, segments: Sequence[Segment]) -> bool:
+        """Whether these very segments are the whole trace."""
+        return list(map(id, self.segments)) == list(map(id, segments))
+
+    def retold(self, manifest: Manifest, problems: Iterable[Problem]) -> "Trace":
+        """The same spans and all that was found of them under another manifest."""
+        other = copy(self)
+        other.manifest, other.problems = manifest, tuple(problems)
+        return other
 
     @cached_property
     def start(self) -> int:
         """The first instant of the trace, ns since the epoch; views count from here."""
-        return int(self.all.start.min()) if len(self) else 0
+        return min((segment.start for segment in self.segments), default=0)
 
     @cached_property
     def end(self) -> int:
-        return int(self.all.end.max()) if len(self) else 0
+        return max((segment.end for segment in self.segments), default=0)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -126,45 +121,9 @@ class Trace:
     @cached_property
     def steps(self) -> tuple[StepInfo, ...]:
         """All steps by number, then by task: every view begins with the same one."""
-        roots = np.flatnonzero(self.all.is_kind(ROOT_KIND) & (self.all.step > 0))
-        found = [self._step_of_root(int(root)) for root in roots]
-        found += self._steps_without_root({step.trace_lo for step in found})
         rank = {task: place for place, task in enumerate(self.tasks)}
+        found = find_steps(self.all, self.segments)
         return tuple(sorted(found, key=lambda one: (one.number, rank[one.task], one.start)))
-
-    def _step_of_root(self, root: int) -> StepInfo:
-        spans = self.all
-        return StepInfo(
-            int(spans.step[root]),
-            int(spans.trace_hi[root]),
-            int(spans.trace_lo[root]),
-            int(spans.start[root]),
-            int(spans.end[root]),
-            self.rows[int(spans.row[root])].task,
-            int(spans.span[root]),
-            not spans.flags[root] & (Flag.ERROR | Flag.UNFINISHED),
-        )
-
-    def _steps_without_root(self, rooted: set[int]) -> Iterator[StepInfo]:
-        """Steps whose root never came to be written: their client was killed."""
-        spans = self.all
-        ids, order = self._by_trace
-        bounds = np.flatnonzero(np.diff(ids, prepend=0, append=0) != 0).tolist()
-        for low, high in pairwise(bounds):
-            own = order[low:high]
-            number = int(spans.step[own].max())
-            if number and int(ids[low]) not in rooted:
-                first = int(own[np.argmin(spans.start[own])])
-                yield StepInfo(
-                    number,
-                    int(spans.trace_hi[first]),
-                    int(ids[low]),
-                    int(spans.start[first]),
-                    int(spans.end[own].max()),
-                    self.rows[int(spans.row[first])].task,
-                    span=0,
-                    is_whole=False,
-                )
 
     def step(self, number: int, task: str = "") -> StepInfo:
         """The step of this number (of this task); TraceError if there is none."""
@@ -174,18 +133,9 @@ class Trace:
             raise TraceError(f"step {number} is not in this trace; it holds steps 1 to {last}")
         return found[0]
 
-    @cached_property
-    def _by_trace(self) -> tuple[Array, Array]:
-        order = np.argsort(self.all.trace_lo, kind="stable")
-        return self.all.trace_lo[order], order
-
     def step_places(self, step: StepInfo) -> Array:
         """Where the spans of one client request lie in the table."""
-        sorted_ids, order = self._by_trace
-        wanted = np.uint64(step.trace_lo)
-        low, high = (np.searchsorted(sorted_ids, wanted, side) for side in ("left", "right"))
-        places: Array = order[low:high]
-        return places
+        return places_of_request(self.segments, step.trace_lo)
 
     # spans
 
@@ -222,18 +172,13 @@ class Trace:
     ) -> Spans:
         return self.all.take(self.mask(window=window, step=step, kinds=kinds, tasks=tasks))
 
-    @cached_property
-    def _by_id(self) -> tuple[Array, Array]:
-        order = np.argsort(self.all.span, kind="stable")
-        return self.all.span[order], order
-
     def places(self, ids: Array) -> Array:
         """Where spans lie in the table by their ids, -1 for those that are not there."""
-        sorted_ids, order = self._by_id
-        if not len(order):
-            return np.full(len(ids), -1)
-        at = np.minimum(np.searchsorted(sorted_ids, ids), len(order) - 1)
-        return np.where((sorted_ids[at] == ids) & (ids != 0), order[at], -1)
+        found = np.full(len(ids), -1)
+        for segment, first in zip(self.segments, self._firsts, strict=False):
+            here = segment.places(ids)
+            found = np.where((here >= 0) & (found < 0), here + first, found)
+        return np.where(ids != 0, found, -1)
 
     def place(self, span_id: int | str) -> int:
         """The place of one span; hex text or number. TraceError if there is none."""
@@ -328,8 +273,16 @@ class Trace:
     # level of detail
 
     @cached_property
-    def _tile_indexes(self) -> tuple[list[TileIndex], TileIndex]:
-        return index_spans(self.all, self._parts), index_flagged(self.all)
+    def _tile_parts(self) -> tuple[list[Part], Part]:
+        place = {(row.task, row.lane, row.depth): row.id for row in self.rows}
+        parts = []
+        flagged = [np.empty(0, np.int64)]
+        for segment, first in zip(self.segments, self._firsts, strict=False):
+            own = np.full(len(self.rows), -1)
+            own[[place[row] for row in segment.rows]] = np.arange(len(segment.rows))
+            parts.append(part_of_segment(segment, own, first))
+            flagged.append(segment.flagged + first)
+        return parts, flagged_part(self.all, np.concatenate(flagged))
 
     def tiles(
         self, start: int, end: int, width: int, rows: range | None = None, selected: int = 0
@@ -339,10 +292,10 @@ class Trace:
         `selected` is a span id (0: none). Errors, unfinished spans and the selection are always
         there.
         """
-        indexes, flagged = self._tile_indexes
+        parts, flagged = self._tile_parts
         at = int(self.places(np.array([selected], np.uint64))[0]) if selected else -1
         every = range(len(self.rows)) if rows is None else rows
-        return cut_tiles(self.all, indexes, flagged, (start, end), width, every, at)
+        return cut_tiles(self.all, parts, flagged, (start, end), width, every, at)
 
     @cached_property
     def flag_counts(self) -> dict[str, int]:
@@ -361,7 +314,20 @@ def open_trace(path: Path, trace_id: str = "", **options: Unpack[OpenOptions]) -
     Raises TraceError if nothing in it can be read as a trace; what is merely missing or mended is
     told by `problems`.
     """
-    source = load_source(path, **options)
+    return reopen_trace(path, trace_id, Shelf(), None, **options)
+
+
+def reopen_trace(
+    path: Path, trace_id: str, shelf: Shelf, known: Trace | None, **options: Unpack[OpenOptions]
+) -> Trace:
+    """A trace as it is now: what `shelf` has of it is not read again, what `known` found is kept.
+
+    Where spans came to it, this is another Trace; the one that somebody still looks at stays as
+    it is.
+    """
+    source = load_source(path, shelf, **options)
+    if known is not None and known.holds(source.segments):
+        return known.retold(source.manifest, source.problems)
     return Trace(
         trace_id or path_id(path),
         path,

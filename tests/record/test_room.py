@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeClock, recorded
+from tests.record.written_trace import WrittenTrace
 from tracer.model.step import trace_of_step
 from tracer.record import recorder as recorder_room
 from tracer.record.drain import find_homes
 from tracer.record.home import COLLECTOR_LOCK, lock_for_life
+from tracer.record.manifest import read_manifest
 from tracer.record.recorder import FULL_FILES, Recorder
+from tracer.record.room import Room, folder_bytes
 
 STEP = trace_of_step("run", "worker:0", 3)
 
@@ -81,3 +84,63 @@ def test_where_there_is_no_room_spans_are_counted_and_lost_and_nothing_else(
     (home,) = find_homes(tmp_path, set())
     kept = len(home.take().records)
     assert (home.num_recorded, kept) == (2101, 101)
+
+
+def test_recording_stops_where_the_trace_is_as_large_as_it_may_be(tmp_path: Path) -> None:
+    trace = WrittenTrace(tmp_path)
+    room = Room(trace.folder, trace.scratch, limit_bytes=20_000)
+    recorder = trace.recorder()
+    op = recorder.site("op.run")
+    steps = recorded_steps = 0
+    while steps < 100:
+        steps += 1
+        if recorder.takes_step():
+            recorded_steps += 1
+            for number in range(200):
+                recorder.writer().record(op, STEP, number, number + 1)
+        trace.sink.turn(0)
+        room.look(trace.sink.error)
+    recorder.close()
+    trace.finish()
+    manifest = read_manifest(trace.folder)
+    assert 0 < recorded_steps < 100
+    assert manifest.unrecorded_steps == 100 - recorded_steps
+    assert manifest.recorded == manifest.written == 200 * recorded_steps
+    assert "20000 bytes" in room.stopped
+    assert 20_000 <= folder_bytes(trace.folder) < 60_000
+
+
+def test_a_full_disk_stops_recording_until_there_is_room_again(tmp_path: Path) -> None:
+    trace = WrittenTrace(tmp_path)
+    room, recorder = Room(trace.folder, trace.scratch), trace.recorder()
+    room.look("No space left on device")
+    assert not recorder.takes_step()
+    room.look("")
+    assert recorder.takes_step()
+    recorder.close()
+    trace.finish()
+    assert room.stopped == "spans could not be written: No space left on device"
+    assert read_manifest(trace.folder).unrecorded_steps == 1
+
+
+def test_what_was_recorded_before_the_disk_was_full_is_written_after(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    trace = WrittenTrace(tmp_path)
+    room, recorder = Room(trace.folder, trace.scratch), trace.recorder()
+    op = recorder.site("op.run", name="x" * 200)
+    for number in range(5_000):
+        recorder.writer().record(op, STEP, number, number + 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, limits[1]))
+    try:
+        trace.sink.turn(0)
+        room.look(trace.sink.error)
+        assert not recorder.takes_step()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    trace.sink.turn(0)
+    room.look(trace.sink.error)
+    assert recorder.takes_step()
+    recorder.close()
+    trace.finish()
+    manifest = read_manifest(trace.folder)
+    assert (manifest.recorded, manifest.written) == (5_000, 5_000)

@@ -1,20 +1,19 @@
-import base64
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from google.protobuf import json_format
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.record.written_trace import (
     WrittenTrace,
+    as_proto,
     lines_of,
     members_of,
     read_table,
     segment_paths,
     spans_in,
+    value,
 )
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import COLUMNS, SPANS, Flag
@@ -33,20 +32,6 @@ def trace(tmp_path: Path) -> WrittenTrace:
 
 def span_file(trace: WrittenTrace, name: str = "worker-0.0") -> Path:
     return trace.folder / SPANS / f"{name}.otlp.jsonl.gz"
-
-
-def as_proto(document: dict[str, Any]) -> TracesData:
-    """Parses by protobuf's own JSON rules, which have base64 where OTLP has hex ids."""
-    for span in spans_in(document):
-        for owner in (span, *span.get("links", ())):
-            for name in ("traceId", "spanId", "parentSpanId"):
-                if name in owner:
-                    owner[name] = base64.b64encode(bytes.fromhex(owner[name])).decode()
-    return json_format.ParseDict(document, TracesData())
-
-
-def value(any_value: Any) -> Any:
-    return getattr(any_value, any_value.WhichOneof("value"))
 
 
 def test_opentelemetry_reads_what_was_recorded(trace: WrittenTrace) -> None:

@@ -1,13 +1,16 @@
 """A sink fed by real rings, and its output read back in the plainest way."""
 
+import base64
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf import json_format
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from tracer.model.trace_folder import COLUMN_LIST, COLUMNS, ROWS_METADATA, Manifest
 from tracer.record.clock import FakeClock
@@ -19,13 +22,18 @@ from tracer.record.sink import Sink
 class WrittenTrace:
     """A trace folder, its scratch folder and the sink between them."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wrote: Callable[[Path, int], None] = lambda _path, _size: None,
+        **options: Any,
+    ) -> None:
         self.folder, self.scratch = folder / "a.trace", folder / "scratch"
         self.folder.mkdir()
         self.scratch.mkdir()
         self.options = options
         write_manifest(self.folder, Manifest("run"))
-        self.sink = Sink(self.folder, self.scratch)
+        self.sink = Sink(self.folder, self.scratch, wrote=wrote)
 
     def recorder(self, task: str = "worker:0") -> Recorder:
         return Recorder(self.scratch, task, clock=FakeClock(), **self.options)
@@ -58,6 +66,20 @@ def lines_of(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
 def spans_in(document: dict[str, Any]) -> list[dict[str, Any]]:
     spans: list[dict[str, Any]] = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
     return spans
+
+
+def as_proto(document: dict[str, Any]) -> TracesData:
+    """Parses by protobuf's own JSON rules, which have base64 where OTLP has hex ids."""
+    for span in spans_in(document):
+        for owner in (span, *span.get("links", ())):
+            for name in ("traceId", "spanId", "parentSpanId"):
+                if name in owner:
+                    owner[name] = base64.b64encode(bytes.fromhex(owner[name])).decode()
+    return json_format.ParseDict(document, TracesData())
+
+
+def value(any_value: Any) -> Any:
+    return getattr(any_value, any_value.WhichOneof("value"))
 
 
 def segment_paths(trace: Path) -> list[Path]:

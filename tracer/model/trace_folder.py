@@ -115,6 +115,9 @@ class Manifest:
     error: str = ""
     recorded: int = 0
     written: int = 0
+    unrecorded_steps: int = 0  #: for want of room; `stopped` says of which
+    stopped: str = ""
+    export: dict[str, Any] = field(default_factory=dict)  #: endpoint, exported, not_exported, error
     options: dict[str, str] = field(default_factory=dict)
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     totals: dict[str, float] = field(default_factory=dict)

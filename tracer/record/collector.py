@@ -20,14 +20,17 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from tracer.model.trace_folder import Manifest, TaskRecord, log_path, manifest_path
 from tracer.record.clock import clock_environment, now_ns
+from tracer.record.export_target import target_from
+from tracer.record.exporter import Exporter, sender_to
 from tracer.record.home import COLLECTOR_LOCK, lock_for_life
 from tracer.record.manifest import read_manifest, update_manifest, write_manifest
+from tracer.record.room import NO_LIMIT, Room
 from tracer.record.sink import Sink
 
 COLLECTOR: Final = "collector"
@@ -39,13 +42,29 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """What a run asks of its collector besides the trace."""
+
+    endpoint: str = ""  #: of `--endpoint`; empty: what the environment says
+    flush_s: float = 30.0
+    limit_bytes: int = NO_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
-    """Spans recorded by the tasks and written to the trace; CPU seconds of the collector."""
+    """Spans recorded by the tasks and written to the trace; CPU seconds of the collector.
+
+    `stopped` says why steps were left out, `export` what became of the spans at a receiver; it is
+    empty where there is none.
+    """
 
     recorded: int
     written: int
     cpu_seconds: float = 0.0
     error: str = ""
+    unrecorded_steps: int = 0
+    stopped: str = ""
+    export: Mapping[str, Any] = field(default_factory=dict)
 
 
 class CollectorProcess:
@@ -105,11 +124,15 @@ class CollectorProcess:
         return Counts(manifest.recorded, manifest.written, error=error)
 
 
-def start_collector(trace: Path, scratch: Path, run_id: str) -> CollectorProcess:
+def start_collector(
+    trace: Path, scratch: Path, run_id: str, orders: Orders | None = None
+) -> CollectorProcess:
     """Starts the collector of this host. The tasks may record before it is up."""
     log_file = log_path(trace, COLLECTOR)
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tracer.record.collector", str(trace), str(scratch), run_id]
+    told = json.dumps(asdict(orders or Orders()))
+    command = [sys.executable, "-m", "tracer.record.collector"]
+    command += [str(trace), str(scratch), run_id, told]
     with log_file.open("ab") as errors:
         process = subprocess.Popen(
             command,
@@ -123,8 +146,8 @@ def start_collector(trace: Path, scratch: Path, run_id: str) -> CollectorProcess
     return CollectorProcess(process, trace)
 
 
-class _Orders:
-    """What the launcher told us: nothing yet, to stop, or nothing ever more."""
+class _Line:
+    """What the launcher says as we run: nothing yet, to stop, or nothing ever more."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -143,24 +166,75 @@ class _Orders:
             self.is_orphan = not self.is_stop
 
 
-def collect(trace: Path, scratch: Path, orders: _Orders) -> Counts:
-    """Runs until told to stop; returns the counts, which the manifest has too."""
-    sink = Sink(trace, scratch, progress=lambda: _tell_launcher() if orders.is_stop else None)
-    orphan_since = 0.0
-    while not orders.is_stop:
-        num_spans = sink.turn(now_ns())
-        sink.tell()
-        if sink.error:
-            log.warning("spans wait to be written: %s", sink.error)
-        orders.wait(0 if num_spans > MANY_SPANS else TURN_S)
-        if orders.is_orphan:
-            orphan_since = orphan_since or time.monotonic()
-            if sink.is_idle or time.monotonic() - orphan_since > ORPHAN_WAIT_S:
-                break
-    sink.turn(now_ns(), at_end=True)
-    sink.close()
-    sink.tell()
-    return Counts(sink.recorded, sink.written, time.process_time(), sink.error)
+class Collector:
+    """Sink, room and export of one trace, turn by turn."""
+
+    def __init__(self, trace: Path, scratch: Path, orders: Orders, line: _Line) -> None:
+        self._trace = trace
+        self._orders = orders
+        self._line = line
+        self._room = Room(trace, scratch, orders.limit_bytes)
+        target = target_from(orders.endpoint)
+        self._endpoint = str(target) if target else ""
+        self._exporter = Exporter(sender_to(target)) if target else None
+        wrote = (self._exporter.offer,) if self._exporter else ()
+        self._sink = Sink(trace, scratch, self._sign_of_life, *wrote)
+
+    def _sign_of_life(self) -> None:
+        if self._line.is_stop:
+            _tell_launcher()
+
+    def run(self) -> Counts:
+        """Until told to stop; returns the counts, which the manifest has too."""
+        orphan_since = 0.0
+        while not self._line.is_stop:
+            num_spans = self._turn()
+            self._line.wait(0 if num_spans > MANY_SPANS else TURN_S)
+            if self._line.is_orphan:
+                orphan_since = orphan_since or time.monotonic()
+                if self._sink.is_idle or time.monotonic() - orphan_since > ORPHAN_WAIT_S:
+                    break
+        self._turn(at_end=True)
+        self._sink.close()
+        return self._counts()
+
+    def _turn(self, *, at_end: bool = False) -> int:
+        num_spans = self._sink.turn(now_ns(), at_end=at_end)
+        if self._sink.error:
+            log.warning("spans wait to be written: %s", self._sink.error)
+        self._room.look(self._sink.error)
+        self._sink.tell()
+        return num_spans
+
+    def _counts(self) -> Counts:
+        """Lets the receiver have the rest, then says how all went."""
+        sink, export = self._sink, self._export()
+        counts = Counts(
+            sink.recorded,
+            sink.written,
+            time.process_time(),
+            sink.error,
+            sink.unrecorded_steps,
+            self._room.stopped,
+            export,
+        )
+
+        def tell(manifest: Manifest) -> None:
+            manifest.stopped, manifest.export = counts.stopped, dict(export)
+
+        update_manifest(self._trace, tell)
+        return counts
+
+    def _export(self) -> Mapping[str, Any]:
+        if self._exporter is None:
+            return {}
+        told = self._exporter.finish(self._orders.flush_s, self._sign_of_life)
+        return {
+            "endpoint": self._endpoint,
+            "exported": told.taken,
+            "not_exported": self._sink.written - told.taken,
+            "error": told.error,
+        }
 
 
 def _tell_launcher(text: str = "") -> None:
@@ -202,17 +276,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("trace", type=Path)
     parser.add_argument("scratch", type=Path)
     parser.add_argument("run_id")
+    parser.add_argument("orders", type=lambda text: Orders(**json.loads(text)))
     told: Mapping[str, Any] = vars(parser.parse_args(arguments))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _yield_to_what_is_traced()
-    orders = _Orders()
-    signal.signal(signal.SIGTERM, orders.stop)
+    line = _Line()
+    signal.signal(signal.SIGTERM, line.stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lock_for_life(told["scratch"] / COLLECTOR_LOCK)
     _introduce(told["trace"], told["run_id"])
-    counts = collect(told["trace"], told["scratch"], orders)
-    _take_leave(told["trace"], counts.error, is_orphan=orders.is_orphan)
-    if orders.is_orphan and not counts.error:
+    counts = Collector(told["trace"], told["scratch"], told["orders"], line).run()
+    _take_leave(told["trace"], counts.error, is_orphan=line.is_orphan)
+    if line.is_orphan and not counts.error:
         shutil.rmtree(told["scratch"], ignore_errors=True)  # nobody else is left to do it
     _tell_launcher(json.dumps(asdict(counts)))
     return 0

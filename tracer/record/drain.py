@@ -213,6 +213,7 @@ class HomeReader:
         self.resource: dict[str, Any] = told["resource"]
         self._epoch_offset: int = told["epoch_offset_ns"]
         self._told_recorded: int | None = None
+        self.unrecorded_steps = 0
         self.is_over = False
         self.last_seen_ns = 0
         self._sites = SitesFile(folder / SITES_FILE)
@@ -267,7 +268,8 @@ class HomeReader:
     def _look_for_close(self) -> None:
         path = self.folder / CLOSED_FILE
         if path.exists():
-            self._told_recorded = json.loads(path.read_text(encoding="utf-8"))["recorded"]
+            told = json.loads(path.read_text(encoding="utf-8"))
+            self._told_recorded, self.unrecorded_steps = told["recorded"], told["unrecorded_steps"]
 
     def _find_files(self) -> None:
         for path in self.folder.glob(f"*{HOT_SUFFIX}"):

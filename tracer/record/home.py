@@ -6,7 +6,7 @@ SCRATCH/<task>.<attempt>/
   sites.jsonl       what the numbers in records stand for
   <ring>-<n>.hot    fixed-size records of one thread
   <ring>-<n>.rare   attributes of rare spans of one thread
-  closed.json       the recorder ended in order, and how many spans it recorded
+  closed.json       the recorder ended in order, how many spans it recorded, steps it left out
 """
 
 import fcntl
@@ -134,8 +134,9 @@ class Home:
         }
         write_atomic(self.folder / TASK_FILE, json.dumps(told))
 
-    def close(self, recorded: int) -> None:
-        write_atomic(self.folder / CLOSED_FILE, json.dumps({"recorded": recorded}))
+    def close(self, recorded: int, unrecorded_steps: int) -> None:
+        told = {"recorded": recorded, "unrecorded_steps": unrecorded_steps}
+        write_atomic(self.folder / CLOSED_FILE, json.dumps(told))
         self.leave()
 
     def leave(self) -> None:

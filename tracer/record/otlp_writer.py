@@ -222,6 +222,11 @@ class SpanFile:
         self._descriptor = os.open(path, flags, 0o644)
         self._size = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes of whole members."""
+        return self._size
+
     def append_all(self, texts: Iterable[bytes]) -> list[int]:
         """Writes a gzip member a text; returns their offsets. On OSError the file is as it was."""
         before = self._size

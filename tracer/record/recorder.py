@@ -31,6 +31,7 @@ from tracer.record.home import COLLECTOR_LOCK, SITES_FILE, Home, is_locked
 from tracer.record.lanes import Lane
 from tracer.record.open_span import NoSpan, OpenSpan, RareSpan
 from tracer.record.ring import CAPACITY, RECORD_BYTES, Place
+from tracer.record.room import STOP_FILE
 from tracer.record.sites import Sites
 from tracer.record.writer import Writer
 
@@ -68,8 +69,10 @@ class Recorder:
         self.now, self._epoch_offset = _reading(clock)
         self.new_span: Callable[[], int] = _span_ids()
         self._scratch = scratch
+        self._stop = str(scratch / STOP_FILE)
         self._capacity = ring_capacity
-        self._run = trace_of_step(str(resource.get(RUN_ID, "")), "run", 0)
+        #: where spans belong that are part of no step
+        self.run = trace_of_step(str(resource.get(RUN_ID, "")), "run", 0)
         self._resource = {
             "service.name": "vizdist",
             "service.instance.id": task,
@@ -90,6 +93,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._is_closed = False
         self._is_choked = False
+        self.unrecorded_steps = 0
         self._seats = threading.local()
         self._writers: list[Writer] = []
         self._idle: list[Writer] = []
@@ -165,13 +169,22 @@ class Recorder:
         ):
             time.sleep(0.001)
         self._is_choked = time.monotonic() >= limit
-        self.writer().record(self.site_of_wait, self._run, start, self.now())
+        self.writer().record(self.site_of_wait, self.run, start, self.now())
+
+    def takes_step(self) -> bool:
+        """Asked once before each step that is to be recorded; counts those that cannot be."""
+        has_room = self.has_room()
+        self.unrecorded_steps += not has_room
+        return has_room
 
     def has_room(self) -> bool:
-        """False: a ring is over-full and nobody takes what it holds, so record no step now.
+        """False: record no step now.
 
-        The collector is gone, or a boundary waited for it in vain (a full disk).
+        The collector said so: the trace is as large as it may be, or its disk is full. Or a ring is
+        over-full and nobody takes what it holds: the collector is gone, or was waited for in vain.
         """
+        if os.path.exists(self._stop):  # noqa: PTH110 (before every step: a Path costs double)
+            return False
         self._is_choked = self._is_choked and self._is_over_full(FULL_FILES // 2)
         if self._is_choked or not self._is_over_full(FULL_FILES):
             return not self._is_choked
@@ -185,7 +198,8 @@ class Recorder:
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
-                self._home.close(sum(writer.ring.num_begun() for writer in self._writers))
+                recorded = sum(writer.ring.num_begun() for writer in self._writers)
+                self._home.close(recorded, self.unrecorded_steps)
                 self._sites.close()
 
     def after_fork(self) -> None:
@@ -230,6 +244,7 @@ class _NoRecorder(Recorder):
 
     def __init__(self) -> None:
         self.task = ""
+        self.run = trace_of_step("", "run", 0, sampled=False)
         self.now = SystemClock.now_ns
         self.new_span = _span_ids()
         self._writer = _NoWriter()
@@ -263,6 +278,9 @@ class _NoRecorder(Recorder):
 
     def step_boundary(self) -> None:
         pass
+
+    def takes_step(self) -> bool:
+        return True
 
     def has_room(self) -> bool:
         return True

@@ -31,10 +31,16 @@ class Sink:
     """Drains a scratch folder into a trace folder, turn by turn."""
 
     def __init__(
-        self, trace: Path, scratch: Path, progress: Callable[[], None] = lambda: None
+        self,
+        trace: Path,
+        scratch: Path,
+        progress: Callable[[], None] = lambda: None,
+        wrote: Callable[[Path, int], None] = lambda _path, _size: None,
     ) -> None:
+        """`progress` is called after each part, `wrote` with a span file and its size then."""
         self._trace = trace
-        self._progress = progress  # called after each part that was written
+        self._progress = progress
+        self._wrote = wrote
         self._scratch = scratch
         self._columns = Columns(trace / COLUMNS)
         self._sources: dict[Path, _Source] = {}
@@ -47,6 +53,11 @@ class Sink:
     @property
     def written(self) -> int:
         return sum(source.written for source in self._sources.values())
+
+    @property
+    def unrecorded_steps(self) -> int:
+        """Steps that recorders left out for want of room, as they said when they closed."""
+        return sum(source.home.unrecorded_steps for source in self._sources.values())
 
     @property
     def is_idle(self) -> bool:
@@ -98,6 +109,7 @@ class Sink:
         places = self._append(source.file, encoded)
         self._columns.add(source.home, batch.records[encoded.order], places)
         source.written += len(batch.records)
+        self._wrote(source.file.path, source.file.size)
 
     def _append(self, file: SpanFile, encoded: Encoded) -> Places:
         """Writes the lines in members; says where each span went."""
@@ -117,6 +129,7 @@ class Sink:
 
     def _tell(self, manifest: Manifest) -> None:
         manifest.recorded, manifest.written = self.recorded, self.written
+        manifest.unrecorded_steps = self.unrecorded_steps
         known = {record.task: record for record in manifest.tasks}
         for task in dict.fromkeys(source.home.task for source in self._sources.values()):
             lives = [source for source in self._sources.values() if source.home.task == task]

@@ -4,12 +4,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.rpc.fake_worker import FakeMaster, FakeWorker
 from tracer.model.cluster import TaskName
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.rpc.channels import NOT_SAMPLED
+from tracer.rpc.local_wire import LocalConnection
+from tracer.rpc.master_stub import RemoteMaster
 from tracer.rpc.server import TaskServer, serve
 from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
@@ -25,6 +28,11 @@ class Task:
     worker: FakeWorker
     master: FakeMaster
     server: TaskServer
+    sockets: Path | None
+
+    def dial(self, **options: Any) -> RemoteMaster:
+        """As a client, the way that tasks talk."""
+        return RemoteMaster(self.server.address, sockets=self.sockets, **options)
 
     def stub_of(self, other: "Task") -> RemoteWorker:
         return RemoteWorker(self.transport, other.name, other.server.address)
@@ -35,22 +43,36 @@ class Task:
 
 
 def start_task(
-    name: str, *, secret: str = "", address: str = "127.0.0.1:0", recorder: Recorder = NO_RECORDER
+    name: str,
+    sockets: Path | None = None,
+    *,
+    secret: str = "",
+    address: str = "127.0.0.1:0",
+    recorder: Recorder = NO_RECORDER,
 ) -> Task:
+    """With `sockets`, a folder, it talks to others by the sockets there instead of gRPC streams."""
     task = TaskName.parse(name)
-    transport = Transport(name, secret=secret, recorder=recorder)
+    transport = Transport(name, secret=secret, recorder=recorder, sockets=sockets)
     worker, master = FakeWorker(task), FakeMaster()
-    return Task(task, transport, worker, master, serve(transport, worker, master, address))
+    server = serve(transport, worker, master, address)
+    return Task(task, transport, worker, master, server, sockets)
 
 
 @contextmanager
-def tasks(*names: str, secret: str = "") -> Iterator[list[Task]]:
-    started = [start_task(name, secret=secret) for name in names]
+def tasks(*names: str, sockets: Path | None, secret: str = "") -> Iterator[list[Task]]:
+    started = [start_task(name, sockets, secret=secret) for name in names]
     try:
         yield started
     finally:
         for task in started:
             task.stop()
+
+
+def without_shared_memory(task: Task, peer: Task) -> None:
+    """What `task` sends `peer` goes by the stream from here on, as if the slab were full."""
+    connection = task.transport.open_connection(peer.server.address)
+    if isinstance(connection, LocalConnection):
+        connection.pipe.slab = None
 
 
 class Arrivals:

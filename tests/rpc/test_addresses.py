@@ -1,11 +1,17 @@
 import os
 import socket
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from tests.rpc.tasks import start_task
+from tests.rpc.fake_worker import numbered
+from tests.rpc.tasks import pull, received, start_task
+from tracer.model.cluster import TaskName
 from tracer.rpc.addresses import Address, AddressError, listening_pid
+from tracer.rpc.local_socket import user_folder
 from tracer.rpc.transport import Transport
+from tracer.rpc.worker_stub import RemoteWorker
 
 
 @pytest.mark.parametrize(
@@ -57,6 +63,55 @@ def test_a_taken_port_is_refused_with_the_process_that_has_it() -> None:
         assert first.stub_of(first).get_status().pid == 7
     finally:
         first.stop()
+
+
+def test_a_local_socket_stands_for_loopback_addresses_only(tmp_path: Path) -> None:
+    with pytest.raises(AddressError, match=r"0\.0\.0\.0:0 is no loopback address; use --transport"):
+        start_task("ps:0", tmp_path, address="0.0.0.0:0", secret="s")
+    here = Transport("worker:0", sockets=tmp_path)
+    far = RemoteWorker(here, TaskName("ps", 0), "192.0.2.1:2222")
+    try:
+        error = pull(far, "k").error()
+        assert error.code == "FAILED_PRECONDITION"
+        assert "ps:0 at 192.0.2.1:2222: --transport local joins tasks of one host" in error.message
+    finally:
+        here.close()
+
+
+def test_a_folder_of_sockets_that_others_can_enter_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = user_folder()
+    assert (folder.stat().st_mode & 0o777, user_folder()) == (0o700, folder)
+    folder.chmod(0o755)
+    with pytest.raises(AddressError, match="nobody else can enter"):
+        user_folder()
+
+
+def test_a_socket_that_a_killed_task_left_is_taken_over() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        first = start_task("ps:0", Path(folder))
+        address = first.server.address
+        assert [entry.name for entry in Path(folder).iterdir()] == [address]
+        first.stop()
+        assert not list(Path(folder).iterdir())
+        leftover = socket.socket(socket.AF_UNIX)
+        leftover.bind(str(Path(folder) / address))
+        leftover.close()
+        again = start_task("ps:0", Path(folder), address=address)
+        try:
+            again.worker.table(1).send("k", numbered(2))
+            assert received(pull(again.stub_of(again), "k")).error is None
+        finally:
+            again.stop()
+
+
+def test_a_path_too_long_for_a_socket_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    with pytest.raises(AddressError, match="set TMPDIR"):
+        start_task("ps:0", deep)
 
 
 def test_a_foreign_address_cannot_be_bound() -> None:

@@ -1,14 +1,15 @@
-"""Calls between two served tasks and from a client, over real gRPC on loopback."""
+"""Calls between two served tasks and from a client, over each kind of stream there is."""
 
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from tests.rpc.fake_worker import numbered
-from tests.rpc.tasks import Arrivals, Task, eventually, pull, received, tasks
+from tests.rpc.tasks import Arrivals, Task, eventually, pull, received, tasks, without_shared_memory
 from tracer.model.cluster import ClusterSpec
 from tracer.model.graph import Graph, Literal, Node
 from tracer.model.step import SpanContext
@@ -27,8 +28,8 @@ from tracer.runtime.interfaces import (
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Task, Task]]:
-    with tasks("ps:0", "worker:0") as (ps, worker):
+def pair(sockets: Path | None) -> Iterator[tuple[Task, Task]]:
+    with tasks("ps:0", "worker:0", sockets=sockets) as (ps, worker):
         yield ps, worker
 
 
@@ -154,7 +155,7 @@ def test_one_pair_needs_one_connection_both_ways(pair: tuple[Task, Task]) -> Non
     ps, worker = pair
     received(pull_sent(worker.stub_of(ps), ps, "k"))
     received(pull_sent(ps.stub_of(worker), worker, "k"))
-    assert ps.transport._channels == {}  # the worker had opened it
+    assert (worker.transport.num_dialed, ps.transport.num_dialed) == (1, 0)
 
 
 def test_two_tasks_that_pull_large_tensors_from_each_other_do_not_block(
@@ -243,6 +244,8 @@ def test_an_abort_ends_the_run_and_what_waits(pair: tuple[Task, Task]) -> None:
 def test_an_abort_ends_a_large_answer_between_two_chunks(pair: tuple[Task, Task]) -> None:
     ps, worker = pair
     stub = worker.stub_of(ps)
+    received(pull_sent(stub, ps, "warm"))
+    without_shared_memory(ps, worker)
     size = 256 << 20
     ps.worker.table(3).send("k", torch.empty(size, dtype=torch.uint8))
     arrivals = pull(stub, "k", step_id=3)
@@ -266,7 +269,7 @@ def test_a_cleanup_arrives_by_itself_and_before_the_session_goes(pair: tuple[Tas
 
 @pytest.fixture
 def client(pair: tuple[Task, Task]) -> Iterator[RemoteMaster]:
-    master = RemoteMaster(pair[1].server.address)
+    master = pair[1].dial()
     yield master
     master.close()
 
@@ -309,7 +312,7 @@ def test_a_client_gets_the_errors_of_its_steps(
 def test_a_client_does_not_wait_for_ever(pair: tuple[Task, Task]) -> None:
     late: list[StepDone] = []
     pair[1].master.on_step = lambda _, done: late.append(done)
-    client = RemoteMaster(pair[1].server.address, step_timeout_s=0.3)
+    client = pair[1].dial(step_timeout_s=0.3)
     with pytest.raises(StepError, match=r"worker:0 at .*: no answer to RunStep in 0 s") as info:
         client.run_step(step())
     assert info.value.code == "DEADLINE_EXCEEDED"
@@ -336,7 +339,7 @@ def test_ctrl_c_ends_the_wait_for_a_step_and_the_client_works_on(
 def test_a_session_can_be_closed_while_its_step_runs(pair: tuple[Task, Task]) -> None:
     steps: list[StepDone] = []
     pair[1].master.on_step = lambda _, done: steps.append(done)
-    client = RemoteMaster(pair[1].server.address, step_timeout_s=5)
+    client = pair[1].dial(step_timeout_s=5)
     thread = threading.Thread(target=lambda: client.run_step(step(x=torch.ones(1))))
     thread.start()
     eventually(lambda: bool(steps), "the step runs")

@@ -13,17 +13,25 @@ import pytest
 import torch
 
 from tests.rpc.fake_worker import numbered
-from tests.rpc.tasks import Arrivals, Task, eventually, pull, received, start_task, tasks
+from tests.rpc.tasks import (
+    Arrivals,
+    Task,
+    eventually,
+    pull,
+    received,
+    start_task,
+    tasks,
+    without_shared_memory,
+)
 from tracer.model.cluster import TaskName
 from tracer.rpc.channels import NOT_SAMPLED, STREAM, STREAM_SERVICE
-from tracer.rpc.master_stub import RemoteMaster
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.interfaces import RunGraphRequest, RunStepRequest, StepDone, StepError
 
 
 @contextmanager
-def pair() -> Iterator[tuple[Task, Task]]:
-    with tasks("ps:0", "worker:0") as (ps, worker):
+def pair(sockets: Path | None) -> Iterator[tuple[Task, Task]]:
+    with tasks("ps:0", "worker:0", sockets=sockets) as (ps, worker):
         yield ps, worker
 
 
@@ -33,8 +41,8 @@ def run_waiting(stub: RemoteWorker, step_id: int) -> Arrivals:
     return arrivals
 
 
-def test_a_task_that_goes_fails_every_call_to_it_at_once() -> None:
-    with pair() as (ps, worker):
+def test_a_task_that_goes_fails_every_call_to_it_at_once(sockets: Path | None) -> None:
+    with pair(sockets) as (ps, worker):
         stub = worker.stub_of(ps)
         calls = [run_waiting(stub, 1), *(pull(stub, f"k{i}") for i in range(20))]
         eventually(lambda: len(ps.worker.running) == 1, "the run arrived")
@@ -46,13 +54,13 @@ def test_a_task_that_goes_fails_every_call_to_it_at_once() -> None:
         assert pull(stub, "later").error().code == "UNAVAILABLE"
 
 
-def test_a_task_that_comes_back_on_its_address_is_found_again() -> None:
-    with pair() as (ps, worker):
+def test_a_task_that_comes_back_on_its_address_is_found_again(sockets: Path | None) -> None:
+    with pair(sockets) as (ps, worker):
         stub = worker.stub_of(ps)
         first = pull(stub, "k")
         ps.stop()
         assert first.error().code == "UNAVAILABLE"
-        again = start_task("ps:0", address=ps.server.address)
+        again = start_task("ps:0", sockets, address=ps.server.address)
         try:
             eventually(lambda: _answers(stub), "the task that came back answers")
             again.worker.table(1).send("k", numbered(2))
@@ -69,8 +77,8 @@ def _answers(stub: RemoteWorker) -> bool:
     return True
 
 
-def test_steps_of_a_master_that_is_gone_are_aborted_and_cleaned_up() -> None:
-    with pair() as (ps, worker):
+def test_steps_of_a_master_that_is_gone_are_aborted_and_cleaned_up(sockets: Path | None) -> None:
+    with pair(sockets) as (ps, worker):
         stub = worker.stub_of(ps)
         run_waiting(stub, 1)
         run_waiting(stub, 2)
@@ -82,45 +90,50 @@ def test_steps_of_a_master_that_is_gone_are_aborted_and_cleaned_up() -> None:
         assert "worker:0" in ps.worker.aborted[1].message
 
 
-def test_nothing_is_kept_of_a_peer_that_went_away_in_the_middle_of_a_large_answer() -> None:
-    with pair() as (ps, worker):
+def test_nothing_is_kept_of_a_peer_that_went_away_in_the_middle_of_a_large_answer(
+    sockets: Path | None,
+) -> None:
+    with pair(sockets) as (ps, worker):
+        stub = worker.stub_of(ps)
+        run_waiting(stub, 1)
+        eventually(lambda: len(ps.worker.running) == 1, "the two are joined")
+        without_shared_memory(ps, worker)
         ps.worker.table(1).send("k", torch.empty(256 << 20, dtype=torch.uint8))
-        pull(worker.stub_of(ps), "k")
+        pull(stub, "k")
         frames = ps.server._frames
         eventually(lambda: len(frames.under_way) == 1, "the answer is under way")
         worker.stop()
         eventually(lambda: not len(frames.under_way), "the answer is given up")
 
 
-def test_a_task_that_is_nowhere_is_named_with_address_and_reason() -> None:
-    with tasks("worker:0") as (worker,):
+def test_a_task_that_is_nowhere_is_named_with_address_and_reason(sockets: Path | None) -> None:
+    with tasks("worker:0", sockets=sockets) as (worker,):
         stub = RemoteWorker(worker.transport, TaskName("ps", 3), "127.0.0.1:1")
         error = pull(stub, "k").error()
         assert (error.code, error.task) == ("UNAVAILABLE", "ps:3")
         assert "ps:3 at 127.0.0.1:1" in error.message
-        assert "refused" in error.message
+        assert ("nobody answers at its socket" if sockets else "refused") in error.message
         with pytest.raises(StepError, match=r"ps:3 at 127\.0\.0\.1:1.*refused"):
             stub.get_status()
         stub.cleanup_graph(1)  # needs no telling, and dials nobody
 
 
-def test_another_task_at_the_address_is_not_taken_for_the_one_meant() -> None:
-    with pair() as (ps, worker):
+def test_another_task_at_the_address_is_not_taken_for_the_one_meant(sockets: Path | None) -> None:
+    with pair(sockets) as (ps, worker):
         stub = RemoteWorker(worker.transport, TaskName("ps", 1), ps.server.address)
         error = pull(stub, "k").error()
         assert "this is ps:0, not ps:1" in error.message
         assert ps.worker.tables == {}
 
 
-def test_a_client_sees_its_master_go() -> None:
-    with tasks("worker:0") as (worker,):
-        client = RemoteMaster(worker.server.address)
+def test_a_client_sees_its_master_go(sockets: Path | None) -> None:
+    with tasks("worker:0", sockets=sockets) as (worker,):
+        client = worker.dial()
         started: list[StepDone] = []
 
         def stop_midway(_: RunStepRequest, done: StepDone) -> None:
             started.append(done)
-            for stream in worker.server._streams:
-                stream.cancel()
+            worker.server.hang_up()
 
         worker.master.on_step = stop_midway
         with pytest.raises(StepError, match="worker:0 at") as info:
@@ -133,7 +146,7 @@ def test_a_client_sees_its_master_go() -> None:
     "first", [b"GET / HTTP/1.1\r\n\r\n", b"", bytes(16), b"\0\0\0\0\x01" + bytes(11)]
 )
 def test_a_stranger_on_the_stream_is_refused_in_words(first: bytes) -> None:
-    with tasks("ps:0") as (ps,), grpc.insecure_channel(ps.server.address) as channel:
+    with tasks("ps:0", sockets=None) as (ps,), grpc.insecure_channel(ps.server.address) as channel:
         method: Any = channel.stream_stream(f"/{STREAM_SERVICE}/{STREAM}")
         call = method(iter([first]))
         with pytest.raises(grpc.RpcError) as info:
@@ -146,19 +159,24 @@ def test_a_stranger_on_the_stream_is_refused_in_words(first: bytes) -> None:
 _CHILD = """
 import sys
 sys.path.insert(0, {root!r})
+from pathlib import Path
 from tests.rpc.tasks import start_task
-task = start_task("ps:0")
+task = start_task("ps:0", {sockets})
 print(task.server.address, flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def task_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
+def task_process(sockets: Path | None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A ps in a process of its own, and its address."""
     root = str(Path(__file__).parents[2])
     child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD.format(root=root)],
+        [
+            sys.executable,
+            "-c",
+            _CHILD.format(root=root, sockets=sockets and f"Path({str(sockets)!r})"),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -172,8 +190,8 @@ def task_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 @pytest.mark.cluster
-def test_a_killed_process_is_noticed_at_once() -> None:
-    with task_process() as (child, address), tasks("worker:0") as (worker,):
+def test_a_killed_process_is_noticed_at_once(sockets: Path | None) -> None:
+    with task_process(sockets) as (child, address), tasks("worker:0", sockets=sockets) as (worker,):
         stub = RemoteWorker(worker.transport, TaskName("ps", 0), address)
         assert stub.get_status().pid == 7
         waiting = [pull(stub, "k"), run_waiting(stub, 1)]
@@ -184,18 +202,18 @@ def test_a_killed_process_is_noticed_at_once() -> None:
             assert f"ps:0 at {address}" in error.message
 
 
-def test_a_transport_that_was_closed_dials_nobody() -> None:
-    with tasks("ps:0", "worker:0") as (ps, worker):
+def test_a_transport_that_was_closed_dials_nobody(sockets: Path | None) -> None:
+    with tasks("ps:0", "worker:0", sockets=sockets) as (ps, worker):
         stub = worker.stub_of(ps)
         worker.transport.close()
         assert pull(stub, "k").error().code == "CANCELLED"
-        assert worker.transport._channels == {}
+        assert worker.transport.num_dialed == 0
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_a_process_that_hangs_is_given_up_after_six_seconds() -> None:
-    with task_process() as (child, address), tasks("worker:0") as (worker,):
+def test_a_process_that_hangs_is_given_up_after_six_seconds(sockets: Path | None) -> None:
+    with task_process(sockets) as (child, address), tasks("worker:0", sockets=sockets) as (worker,):
         stub = RemoteWorker(worker.transport, TaskName("ps", 0), address)
         arrivals = Arrivals()
         stub.run_graph(RunGraphRequest("s", "any", 1, NOT_SAMPLED), arrivals)

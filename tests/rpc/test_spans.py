@@ -1,7 +1,8 @@
-"""The RPC pair in the trace, over real gRPC."""
+"""The RPC pair in the trace, over each kind of stream."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,17 +12,17 @@ from tests.rpc.tasks import Arrivals, Task, eventually, start_task
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
-from tracer.rpc.master_stub import RemoteMaster
+from tracer.rpc.spans import GRPC, LOCAL
 from tracer.runtime.interfaces import RunGraphRequest, RunStepRequest, StepError
 
 STEP = SpanContext(2**63 + 1, 5, span=0, step=3)
 
 
 @contextmanager
-def recorded_pair() -> Iterator[tuple[Recording, Task, Task]]:
+def recorded_pair(sockets: Path | None) -> Iterator[tuple[Recording, Task, Task]]:
     with recorded("client") as recording:
-        ps = start_task("ps:0", recorder=recording.add("ps:0"))
-        worker = start_task("worker:0", recorder=recording.add("worker:0"))
+        ps = start_task("ps:0", sockets, recorder=recording.add("ps:0"))
+        worker = start_task("worker:0", sockets, recorder=recording.add("worker:0"))
         try:
             yield recording, ps, worker
         finally:
@@ -44,9 +45,13 @@ def pair_of(recording: Recording, method: str) -> tuple[SpanData, SpanData]:
     return client, server
 
 
+def wire_of(span: SpanData) -> dict[str, object]:
+    return {name: span.attributes[name] for name in GRPC}
+
+
 @pytest.mark.parametrize("count", [6, 300_000])
-def test_a_pull_is_a_pair_with_the_bytes_that_were_moved(count: int) -> None:
-    with recorded_pair() as (recording, ps, worker):
+def test_a_pull_is_a_pair_with_the_bytes_that_were_moved(sockets: Path | None, count: int) -> None:
+    with recorded_pair(sockets) as (recording, ps, worker):
         arrivals = Arrivals()
         worker.stub_of(ps).recv_tensor(1, "a key", 2**61 + 7, STEP, arrivals)
         eventually(lambda: ps.worker.table(1).unsent() == ["a key"], "the pull waits")
@@ -59,13 +64,16 @@ def test_a_pull_is_a_pair_with_the_bytes_that_were_moved(count: int) -> None:
         assert client.end >= server.end or count > 6  # the last chunk may arrive before it is noted
         assert (client.task, server.task) == ("worker:0", "ps:0")
         assert client.attributes["vizdist.peer"] == "ps:0"
+        assert wire_of(client) == wire_of(server) == (LOCAL if sockets else GRPC)
         assert client.attributes["rpc.method"] == "tensorflow.WorkerService/RecvTensor"
         assert client.attributes["server.address"] == ps.server.address
         assert ps.worker.contexts[0].span == server.span
 
 
-def test_an_aborted_pull_is_an_error_on_both_sides_and_so_is_the_abort_recorded() -> None:
-    with recorded_pair() as (recording, ps, worker):
+def test_an_aborted_pull_is_an_error_on_both_sides_and_so_is_the_abort_recorded(
+    sockets: Path | None,
+) -> None:
+    with recorded_pair(sockets) as (recording, ps, worker):
         stub, running, arrivals = worker.stub_of(ps), Arrivals(), Arrivals()
         stub.run_graph(RunGraphRequest("s", "wait", 1, STEP), running)
         stub.recv_tensor(1, "k", 1, STEP, arrivals)
@@ -82,8 +90,8 @@ def test_an_aborted_pull_is_an_error_on_both_sides_and_so_is_the_abort_recorded(
         pair_of(recording, "CleanupGraph")
 
 
-def test_a_graph_runs_under_the_server_span_of_its_call() -> None:
-    with recorded_pair() as (recording, ps, worker):
+def test_a_graph_runs_under_the_server_span_of_its_call(sockets: Path | None) -> None:
+    with recorded_pair(sockets) as (recording, ps, worker):
         arrivals = Arrivals()
         worker.stub_of(ps).run_graph(RunGraphRequest("s", "h", 1, STEP), arrivals)
         arrivals.wait()
@@ -91,9 +99,9 @@ def test_a_graph_runs_under_the_server_span_of_its_call() -> None:
         assert ps.worker.contexts == [STEP.under(server.span)]
 
 
-def test_a_client_s_step_is_a_pair_and_the_master_works_under_it() -> None:
-    with recorded_pair() as (recording, _, worker):
-        client = RemoteMaster(worker.server.address, recorder=recording.recorder)
+def test_a_client_s_step_is_a_pair_and_the_master_works_under_it(sockets: Path | None) -> None:
+    with recorded_pair(sockets) as (recording, _, worker):
+        client = worker.dial(recorder=recording.recorder)
         client.run_step(RunStepRequest("s", {"x": torch.zeros(2)}, ("y",), (), STEP))
         client.create_session(Graph(), STEP)
         client.close()
@@ -103,8 +111,8 @@ def test_a_client_s_step_is_a_pair_and_the_master_works_under_it() -> None:
         pair_of(recording, "CreateSession")
 
 
-def test_what_is_not_sampled_is_not_recorded() -> None:
-    with recorded_pair() as (recording, ps, worker):
+def test_what_is_not_sampled_is_not_recorded(sockets: Path | None) -> None:
+    with recorded_pair(sockets) as (recording, ps, worker):
         stub, arrivals = worker.stub_of(ps), Arrivals()
         context = STEP._replace(sampled=False)
         stub.run_graph(RunGraphRequest("s", "h", 1, context), arrivals)

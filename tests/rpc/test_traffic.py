@@ -5,8 +5,9 @@ from collections import Counter
 from tests.clusters import WORKER_0, running_cluster
 from tracer.model.cluster import ClusterSpec
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
-from tracer.workloads.digits_mlp import WORKLOAD
+from tracer.workloads import digits_mlp
 
+WORKLOAD = digits_mlp.workload()
 S_BYTES = 4 * (64 * 32 + 32 + 32 * 10 + 10)
 
 

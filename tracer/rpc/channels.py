@@ -58,6 +58,7 @@ def channel_options(*, allow_proxy: bool) -> tuple[tuple[str, int], ...]:
         ("grpc.enable_http_proxy", int(allow_proxy)),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.client_idle_timeout_ms", 2**31 - 1),  # a channel that leaves has lost its peer
         *_HEARTBEAT,
         *_UNLIMITED,
     )

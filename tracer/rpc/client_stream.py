@@ -12,8 +12,8 @@ import grpc
 
 from tracer.rpc.channels import CALL_S, STREAM, STREAM_SERVICE, Metadata
 from tracer.rpc.frames import LARGE_BYTES, RUN_STEP, FrameReader, Parts, chunk_frames, small_frame
+from tracer.rpc.hello import hello_message, read_hello
 from tracer.rpc.messages import Hello
-from tracer.rpc.transport import hello_message, read_hello
 from tracer.runtime.interfaces import StepError
 
 _T = TypeVar("_T")

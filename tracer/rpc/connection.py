@@ -1,7 +1,7 @@
-"""Calls with one peer, both ways, over the two streams of a pair: frames in, frames out.
+"""Calls with one peer, both ways, over the streams of a pair: frames in, frames out.
 
-`control` carries what is small, `bulk` what is large (for a client both are the one stream it has).
-When either stream ends the connection is lost: every call in flight fails at once.
+`control` carries what is small, `bulk` what is large; both are the one stream of a client, and of
+a local socket, where large payloads need no stream. When either stream ends the connection is lost: every call in flight fails at once.
 """
 
 import logging
@@ -9,18 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 
-from tracer.rpc.frames import (
-    ERR,
-    LARGE_BYTES,
-    OK,
-    FrameError,
-    FrameReader,
-    Parts,
-    small_frame,
-)
-from tracer.rpc.loop import RpcLoop
+from tracer.rpc.frames import ERR, OK, Buffer, FrameError, FrameReader, Parts, small_frame
 from tracer.rpc.messages import decode_error, encode_error
 from tracer.rpc.pipe import Outgoing, Pipe
+from tracer.rpc.spans import GRPC
 from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.runtime import turn
 from tracer.runtime.interfaces import StepError
@@ -34,17 +26,27 @@ _EMPTY = memoryview(b"")
 
 
 class Connection:
-    def __init__(self, loop: RpcLoop, handlers: Mapping[int, "Handler"]) -> None:
+    """`wire` is what the trace says of the way its messages take."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, "Handler"],
+        control: Pipe,
+        bulk: Pipe,
+        wire: Mapping[str, str] = GRPC,
+    ) -> None:
         self.peer = ""  #: the other task
         self.address = ""  #: where it serves; empty for a client
-        self.control = Pipe(loop)
-        self.bulk = Pipe(loop)
+        self.control = control
+        self.bulk = bulk
+        self.wire = wire
         self.error: StepError | None = None  #: why it was lost
+        self.sites: Mapping[int, int] = {}  #: of the spans of calls that are served here
         self.running: set[int] = set()  #: steps that the peer runs here
         self._handlers = handlers
         self._pending: dict[int, OnAnswer] = {}
         self._ids = count(1)
-        self._reader = FrameReader()
+        self.reader = FrameReader()
 
     def call(self, kind: int, payload: Parts, on_answer: OnAnswer) -> None:
         """Any thread. `on_answer` runs once, on the thread that has the answer or sees the loss."""
@@ -71,12 +73,13 @@ class Connection:
         self._send(ERR, call_id, ([text], len(text)))
 
     def _send(self, kind: int, call_id: int, payload: Parts) -> None:
-        if payload[1] <= LARGE_BYTES:
-            self.control.send(small_frame(kind, call_id, payload))
+        frame = self.control.frame(kind, call_id, payload)
+        if frame is not None:
+            self.control.send(frame)
         else:
             self.bulk.send_large(Outgoing(kind, call_id, payload))
 
-    def receive(self, message: bytes) -> None:
+    def receive(self, message: Buffer) -> None:
         """Handles one message of either stream, and what it made ready; on the loop.
 
         Raises FrameError. Any other error is a fault of what was called, and ends no connection.
@@ -88,8 +91,8 @@ class Connection:
         except Exception:  # noqa: BLE001
             _log.exception("while handling a message of %s", self.peer)
 
-    def _dispatch(self, message: bytes) -> None:
-        for kind, call_id, payload in self._reader.frames(message):
+    def _dispatch(self, message: Buffer) -> None:
+        for kind, call_id, payload in self.reader.frames(message):
             if kind == OK:
                 self._answered(call_id, payload, None)
             elif kind == ERR:

@@ -5,7 +5,7 @@ with whatever else that thread has for the peer.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
@@ -13,7 +13,6 @@ from tracer.record.open_span import OpenSpan
 from tracer.rpc.connection import NOTHING, Connection, Handler
 from tracer.rpc.frames import (
     CLEANUP,
-    LARGE_BYTES,
     OK,
     RECV_TENSOR,
     RUN_GRAPH,
@@ -93,11 +92,12 @@ class _Served:
         except StepError as error:
             self.refuse(error)
             return
-        if payload[1] > LARGE_BYTES:
+        frame = self._connection.control.frame(OK, self._call_id, payload)
+        if frame is None:
             self._answer_slowly(payload, num_bytes, flags, wait_ns)
             return
-        self._connection.answer(self._call_id, payload)
         end_call(self._span, num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+        self._connection.control.send(frame)
 
     def _answer_slowly(self, payload: Parts, num_bytes: int, flags: int, wait_ns: int) -> None:
         """Chunk by chunk, so that an abort of the step can end it on the way."""
@@ -146,7 +146,6 @@ class FrameService:
         self._recorder = transport.recorder
         self._worker = worker
         self._master = master
-        self._sites: dict[str, Mapping[int, int]] = {}
         self.under_way = _UnderWay()
         self.handlers: dict[int, Handler] = {
             RUN_GRAPH: self._run_graph,
@@ -162,10 +161,10 @@ class FrameService:
     ) -> OpenSpan | None:
         if not context.sampled:
             return None
-        sites = self._sites.get(connection.peer)
-        if sites is None:
-            sites = frame_sites(self._recorder, "rpc.server", connection.peer)
-            self._sites[connection.peer] = sites
+        sites = connection.sites
+        if not sites:
+            sites = frame_sites(self._recorder, "rpc.server", connection.peer, "", connection.wire)
+            connection.sites = sites
         return self._recorder.open(sites[kind], context, self._recorder.key(key))
 
     def _recv_tensor(self, connection: Connection, call_id: int, payload: memoryview) -> None:

@@ -3,16 +3,18 @@
 A frame is a 16-byte header (payload length, kind, kind of the chunked frame, call id) and a payload
 padded to 8 bytes, so that tensors in it are aligned. A message is one or more frames. A frame too
 large for its turn travels as Chunk frames: total and offset (8 bytes each), then a piece of its
-payload.
+payload. Where two tasks share memory, a Block frame says where the payload lies (offset and size),
+and a Freed frame which blocks are read to the end.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 RUN_STEP, RUN_GRAPH, RECV_TENSOR, CLEANUP, START_ABORT, OK, ERR, HELLO, CHUNK = range(1, 10)
+BLOCK, FREED = 10, 11
 
 LARGE_BYTES = 256 * 1024  #: payloads above this are chunked
 CHUNK_BYTES = 1024 * 1024
@@ -24,6 +26,7 @@ Parts = tuple[list[Buffer], int]  #: buffers in order, and how many bytes they h
 
 _HEADER = struct.Struct("<IBBHQ")
 _CHUNK = struct.Struct("<QQ")
+_BLOCK = struct.Struct("<QQ")
 _PADDING = tuple(bytes(n) for n in range(8))
 
 
@@ -38,7 +41,21 @@ def small_frame(kind: int, call_id: int, payload: Parts) -> Parts:
     return [header, *parts, _PADDING[padding]], 16 + num_bytes + padding
 
 
-def _split(message: bytes) -> Iterator[tuple[int, int, int, memoryview]]:
+def block_frame(kind: int, call_id: int, offset: int, size: int) -> Parts:
+    """The frame of `kind` whose payload lies in shared memory."""
+    return [_HEADER.pack(_BLOCK.size, BLOCK, kind, 0, call_id), _BLOCK.pack(offset, size)], 32
+
+
+def freed_frame(offsets: Iterable[int]) -> Parts:
+    places = list(offsets)
+    return small_frame(FREED, 0, ([struct.pack(f"<{len(places)}Q", *places)], 8 * len(places)))
+
+
+def freed_blocks(payload: memoryview) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(payload) // 8}Q", payload[: len(payload) & ~7])
+
+
+def _split(message: Buffer) -> Iterator[tuple[int, int, int, memoryview]]:
     """(kind, chunked kind, call id, payload) of each frame; raises FrameError."""
     view = memoryview(message)
     at, end = 0, len(message)
@@ -48,7 +65,7 @@ def _split(message: bytes) -> Iterator[tuple[int, int, int, memoryview]]:
         length, kind, chunked, _, call_id = _HEADER.unpack_from(message, at)
         at += 16
         padded = length + (-length & 7)
-        if not RUN_STEP <= kind <= CHUNK or at + padded > end:
+        if not RUN_STEP <= kind <= FREED or at + padded > end:
             raise FrameError(
                 f"a frame of kind {kind} and {length} bytes where {end - at} bytes follow; "
                 "both tasks must run the same version"
@@ -117,20 +134,32 @@ class Assembly:
 
 
 class FrameReader:
-    """Whole frames from the messages of one peer's streams."""
+    """Whole frames from the messages of one peer's streams.
 
-    def __init__(self) -> None:
+    `block_at` finds the payload of a Block frame, where the two share memory.
+    """
+
+    def __init__(self, block_at: Callable[[int, int], memoryview] | None = None) -> None:
+        self.block_at = block_at
         self._assemblies: dict[tuple[int, int], Assembly] = {}
 
-    def frames(self, message: bytes) -> Iterator[tuple[int, int, memoryview]]:
+    def frames(self, message: Buffer) -> Iterator[tuple[int, int, memoryview]]:
         """(kind, call id, payload); raises FrameError."""
-        for kind, chunked, call_id, payload in _split(message):
-            if kind != CHUNK:
+        for kind, inner, call_id, payload in _split(message):
+            if kind == CHUNK:
+                if (whole := self._assembled((inner, call_id), payload)) is not None:
+                    yield inner, call_id, whole
+            elif kind == BLOCK:
+                yield inner, call_id, self._block(payload)
+            else:
                 if kind == ERR and self._assemblies:
                     self._assemblies.pop((OK, call_id), None)  # given up halfway
                 yield kind, call_id, payload
-            elif (whole := self._assembled((chunked, call_id), payload)) is not None:
-                yield chunked, call_id, whole
+
+    def _block(self, payload: memoryview) -> memoryview:
+        if self.block_at is None or len(payload) != _BLOCK.size:
+            raise FrameError("a frame speaks of shared memory, and there is none")
+        return self.block_at(*_BLOCK.unpack(payload))
 
     def _assembled(self, key: tuple[int, int], chunk: memoryview) -> memoryview | None:
         assembly = self._assemblies.get(key)

@@ -5,6 +5,8 @@ session can be closed while one of its steps runs.
 """
 
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -28,6 +30,8 @@ from tracer.rpc.frames import (
     RUN_STEP,
     Parts,
 )
+from tracer.rpc.local_client import LocalClientStream
+from tracer.rpc.local_socket import check_local, socket_path
 from tracer.rpc.messages import (
     CloseSessionRequest,
     CreateSessionRequest,
@@ -41,7 +45,7 @@ from tracer.rpc.messages import (
     encode,
     encode_run_step,
 )
-from tracer.rpc.spans import MASTER_SERVICE, METHODS, RpcSpan, call_site
+from tracer.rpc.spans import GRPC, LOCAL, MASTER_SERVICE, METHODS, RpcSpan, call_site
 from tracer.runtime.interfaces import (
     DeviceAttributes,
     MasterInterface,
@@ -54,7 +58,10 @@ STEP_S = 70.0  #: the master's own limit of a step (60 s) speaks first, because 
 
 
 class RemoteMaster(MasterInterface):
-    """`client` is what the caller is called in errors and traces; `context` is the run's root."""
+    """`client` is what the caller is called in errors and traces; `context` is the run's root.
+
+    With `sockets`, steps go by the master's unix socket in that folder.
+    """
 
     def __init__(
         self,
@@ -66,10 +73,14 @@ class RemoteMaster(MasterInterface):
         context: SpanContext = NOT_SAMPLED,
         allow_proxy: bool = False,
         step_timeout_s: float = STEP_S,
+        sockets: Path | None = None,
     ) -> None:
         self.address = address
         self._peer = "the master"  # until it says its name
         self._client = client
+        self._secret = secret
+        self._sockets = sockets
+        self._wire = LOCAL if sockets else GRPC
         self._metadata = secret_metadata(secret)
         self._recorder = recorder
         self._context = context
@@ -77,7 +88,7 @@ class RemoteMaster(MasterInterface):
         self._options = channel_options(allow_proxy=allow_proxy)
         self._channel = grpc.insecure_channel(address, self._options)
         self._lock = threading.Lock()
-        self._stream: ClientStream | None = None
+        self._stream: ClientStream | LocalClientStream | None = None
 
     def create_session(self, graph: Graph, context: SpanContext) -> str:
         request = CreateSessionRequest(graph_to_json(graph))
@@ -97,7 +108,7 @@ class RemoteMaster(MasterInterface):
             with self._lock:
                 self._dialed()
         method = f"{MASTER_SERVICE}/{name}"
-        with self._span(method, context) as call:
+        with self._span(method, context, GRPC) as call:
             stub: Any = self._channel.unary_unary(f"/{method}")
             metadata = self._metadata + trace_metadata(call.context)
             try:
@@ -113,22 +124,20 @@ class RemoteMaster(MasterInterface):
             if not request.context.sampled:
                 payload = self._exchange(stream, encode_run_step(request, request.context))
             else:
-                with self._span(METHODS[RUN_STEP], request.context) as call:
+                with self._span(METHODS[RUN_STEP], request.context, self._wire) as call:
                     parts = encode_run_step(request, call.context)
                     payload = call.answer = self._exchange(stream, parts)
         return decode_run_step_result(payload)
 
-    def _span(self, method: str, context: SpanContext) -> RpcSpan:
-        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
+    def _span(self, method: str, context: SpanContext, wire: Mapping[str, str]) -> RpcSpan:
+        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address, wire)
         return RpcSpan(self._recorder.open(site, context))
 
-    def _dialed(self) -> ClientStream:
+    def _dialed(self) -> ClientStream | LocalClientStream:
         """The stream, opened on first use and after a failure."""
         if self._stream is None:
             try:
-                self._stream = ClientStream(
-                    self.address, self._options, self._metadata, self._client
-                )
+                self._stream = self._dial()
             except grpc.RpcError as error:
                 raise step_error(error, self._peer, self.address) from None
             except TimeoutError:
@@ -136,11 +145,18 @@ class RemoteMaster(MasterInterface):
             self._peer = self._stream.peer
         return self._stream
 
+    def _dial(self) -> ClientStream | LocalClientStream:
+        if self._sockets is None:
+            return ClientStream(self.address, self._options, self._metadata, self._client)
+        check_local(self.address)
+        path = socket_path(self._sockets, self.address)
+        return LocalClientStream(path, self.address, self._client, self._secret)
+
     def _late(self, what: str, limit_s: float) -> StepError:
         text = f"no answer to {what} in {limit_s:.0f} s"
         return lost(self._peer, self.address, "DEADLINE_EXCEEDED", text)
 
-    def _exchange(self, stream: ClientStream, parts: Parts) -> memoryview:
+    def _exchange(self, stream: ClientStream | LocalClientStream, parts: Parts) -> memoryview:
         try:
             kind, payload = stream.exchange(parts, self._step_timeout_s)
         except grpc.RpcError as error:

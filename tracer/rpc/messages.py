@@ -88,13 +88,15 @@ class Hello(Message):
     """First message each way on a stream, the server's before the client's: who speaks, what for.
 
     `address` is where the task serves, empty for a client. `both` is the lane of a client, which
-    has one stream; the two of a pair have the same `connection`.
+    has one stream; the two of a pair have the same `connection`. `secret` is the cluster's, where
+    no metadata carries it.
     """
 
     task: str
     address: str
     lane: Literal["control", "bulk", "both"]
     connection: int
+    secret: str = ""
 
 
 class _Failure(Message):

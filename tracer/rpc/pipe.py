@@ -1,6 +1,5 @@
-"""One stream's outgoing side: frames gather, one write is out at a time.
+"""One stream's outgoing side: frames gather, and leave as messages.
 
-gRPC allows one unfinished write per stream, so what is sent meanwhile joins the next message.
 Frames sent within a turn (`tracer.runtime.turn`) leave when its piece ends; large ones a chunk at a
 time, so that small ones get in between.
 """
@@ -10,7 +9,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tracer.rpc.frames import ERR, MESSAGE_BYTES, Buffer, Parts, chunk_frames, small_frame
+from tracer.rpc.frames import (
+    ERR,
+    LARGE_BYTES,
+    MESSAGE_BYTES,
+    Buffer,
+    Parts,
+    chunk_frames,
+    small_frame,
+)
 from tracer.rpc.loop import RpcLoop
 from tracer.rpc.messages import encode_error
 from tracer.runtime import turn
@@ -55,16 +62,20 @@ class Outgoing:
 
 
 class Pipe:
+    """What all kinds have in common; each says how its messages get out."""
+
     def __init__(self, loop: RpcLoop) -> None:
         self._loop = loop
         self._frames: deque[Parts] = deque()
         self._transfers: deque[Outgoing] = deque()
-        self._is_called = False  # the loop has been asked to wake the pump
         self._is_ticking = False  # a look at what may ride is due
         self._riding = threading.Lock()
-        self._wake = loop.future()
         self._flush_bound = self._flush  # one object, which a turn knows again
         self._is_closed = False
+
+    def frame(self, kind: int, call_id: int, payload: Parts) -> Parts | None:
+        """The one frame that carries the payload; None: it is for `send_large`."""
+        return small_frame(kind, call_id, payload) if payload[1] <= LARGE_BYTES else None
 
     def send(self, frame: Parts) -> None:
         """Any thread. After `close` frames are dropped: who waits for an answer is told by then."""
@@ -96,6 +107,59 @@ class Pipe:
             self._rouse()
 
     def _flush(self) -> None:
+        """Messages may leave; any thread."""
+        raise NotImplementedError
+
+    def _rouse(self) -> None:
+        """The same, on the loop."""
+        raise NotImplementedError
+
+    def _next_message(self) -> bytes:
+        return b"".join(self._next_buffers())
+
+    def _next_buffers(self) -> list[Buffer]:
+        buffers: list[Buffer] = []
+        room = MESSAGE_BYTES
+        while self._frames and room > 0:
+            parts, num_bytes = self._frames.popleft()
+            buffers += parts
+            room -= num_bytes
+        if self._transfers and room > 0:
+            buffers += self._next_chunk()
+        return buffers
+
+    def _next_chunk(self) -> list[Buffer]:
+        """Of the transfer whose turn it is; several large frames share the stream."""
+        while self._transfers:
+            transfer = self._transfers.popleft()
+            chunk = transfer.next_chunk()
+            if chunk is not None:
+                self._transfers.append(transfer)
+                return chunk[0]
+        return []
+
+    def close(self) -> None:
+        """On the loop."""
+        self._is_closed = True
+        self._drop()
+        self._rouse()
+
+    def _drop(self) -> None:
+        self._frames.clear()
+        with suppress(IndexError):  # another thread may empty it as well
+            while True:
+                self._transfers.popleft().close()
+
+
+class StreamPipe(Pipe):
+    """Of a gRPC stream, which allows one unfinished write: what comes meanwhile joins the next."""
+
+    def __init__(self, loop: RpcLoop) -> None:
+        super().__init__(loop)
+        self._is_called = False  # the loop has been asked to wake the pump
+        self._wake = loop.future()
+
+    def _flush(self) -> None:
         if self._loop.is_current():
             self._rouse()
         elif not self._is_called:
@@ -121,36 +185,3 @@ class Pipe:
                 self._wake = self._loop.future()
                 if not self._frames and not self._transfers and not self._is_closed:
                     await self._wake
-
-    def _next_message(self) -> bytes:
-        buffers: list[Buffer] = []
-        room = MESSAGE_BYTES
-        while self._frames and room > 0:
-            parts, num_bytes = self._frames.popleft()
-            buffers += parts
-            room -= num_bytes
-        if self._transfers and room > 0:
-            buffers += self._next_chunk()
-        return b"".join(buffers)
-
-    def _next_chunk(self) -> list[Buffer]:
-        """Of the transfer whose turn it is; several large frames share the stream."""
-        while self._transfers:
-            transfer = self._transfers.popleft()
-            chunk = transfer.next_chunk()
-            if chunk is not None:
-                self._transfers.append(transfer)
-                return chunk[0]
-        return []
-
-    def close(self) -> None:
-        """On the loop."""
-        self._is_closed = True
-        self._drop()
-        self._rouse()
-
-    def _drop(self) -> None:
-        self._frames.clear()
-        with suppress(IndexError):  # another thread may empty it as well
-            while True:
-                self._transfers.popleft().close()

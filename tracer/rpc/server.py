@@ -21,10 +21,12 @@ from tracer.rpc.channels import (
 from tracer.rpc.connection import Connection
 from tracer.rpc.frame_service import FrameService
 from tracer.rpc.frames import FrameError
+from tracer.rpc.hello import hello_message, read_hello
+from tracer.rpc.local_socket import check_local
 from tracer.rpc.messages import Hello
-from tracer.rpc.pipe import Pipe
+from tracer.rpc.pipe import StreamPipe
 from tracer.rpc.services import UnaryServices
-from tracer.rpc.transport import Transport, hello_message, read_hello, run_stream
+from tracer.rpc.transport import Transport, run_stream
 from tracer.runtime.interfaces import ServedMaster, StepError, WorkerInterface
 
 _log = logging.getLogger(__name__)
@@ -43,6 +45,8 @@ def serve(
             f"{address} can be reached from other machines, and this cluster has no secret; "
             "give every task the same --secret-file, or serve on 127.0.0.1"
         )
+    if transport.local is not None:
+        check_local(address)
     server = TaskServer(transport, worker, master)
     transport.loop.call(server.start(wanted), CONNECT_S)
     return server
@@ -77,6 +81,12 @@ class TaskServer:
         except RuntimeError as error:
             raise _unbindable(wanted, error) from None
         self._transport.address = str(wanted._replace(port=port))
+        if self._transport.local is not None:
+            try:
+                self._transport.local.open(self._transport.address)
+            except AddressError:
+                await self._server.stop(None)
+                raise
         await self._server.start()
 
     def stop(self) -> None:
@@ -88,9 +98,17 @@ class TaskServer:
         self._services.close()
 
     async def _stop(self) -> None:
+        if self._transport.local is not None:
+            self._transport.local.close_door()
+        self.hang_up()
+        await self._server.stop(1.0)
+
+    def hang_up(self) -> None:
+        """Ends every stream of a peer; on the loop."""
         for task in list(self._streams):
             task.cancel()
-        await self._server.stop(1.0)
+        if self._transport.local is not None:
+            self._transport.local.hang_up()
 
     async def _exchange(self, _: Any, context: Any) -> None:
         """One stream of a peer, from its Hello to its end."""
@@ -107,7 +125,7 @@ class TaskServer:
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "the task stopped")
             raise
         except FrameError as error:
-            _log.warning("%s: a stream was refused: %s", self._transport.task, error)
+            self._transport.log_refused(error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._streams.discard(task)
@@ -126,7 +144,7 @@ class TaskServer:
             self._half_open.pop((hello.task, hello.connection), None)
             transport.lose(connection, _gone(hello.task, hello.address or context.peer()))
 
-    def _seat(self, hello: Hello) -> tuple[Connection, Pipe]:
+    def _seat(self, hello: Hello) -> tuple[Connection, StreamPipe]:
         """The connection that a stream belongs to, and which of its pipes it is.
 
         The two streams of a pair may come in either order.
@@ -134,16 +152,17 @@ class TaskServer:
         key = (hello.task, hello.connection)
         connection = self._half_open.pop(key, None)
         if connection is None:
-            connection = Connection(self._transport.loop, self._frames.handlers)
+            connection = self._transport.stream_connection()
             connection.peer, connection.address = hello.task, hello.address
             if hello.lane != "both":
                 self._half_open[key] = connection
         if hello.lane == "both":
             connection.bulk = connection.control
-        if hello.lane == "bulk":
-            return connection, connection.bulk
-        self._transport.adopt(connection)
-        return connection, connection.control
+        pipe = connection.bulk if hello.lane == "bulk" else connection.control
+        assert isinstance(pipe, StreamPipe)
+        if hello.lane != "bulk":
+            self._transport.adopt(connection)
+        return connection, pipe
 
 
 def _gone(task: str, where: str) -> StepError:

@@ -15,6 +15,10 @@ from tracer.runtime.interfaces import StepError
 MASTER_SERVICE = "tensorflow.MasterService"
 WORKER_SERVICE = "tensorflow.WorkerService"
 
+#: what is said of a call's way: gRPC, or the same frames on a unix socket beside shared memory
+GRPC: Mapping[str, str] = {"rpc.system.name": "grpc", "network.transport": "tcp"}
+LOCAL: Mapping[str, str] = {"rpc.system.name": "vizdist.local", "network.transport": "unix"}
+
 #: TF has no StartAbort: its master cancels the RunGraph call, which a frame cannot
 METHODS: Mapping[int, str] = {
     RUN_STEP: f"{MASTER_SERVICE}/RunStep",
@@ -25,10 +29,17 @@ METHODS: Mapping[int, str] = {
 }
 
 
-def call_site(recorder: Recorder, kind: str, method: str, peer: str, address: str = "") -> int:
+def call_site(
+    recorder: Recorder,
+    kind: str,
+    method: str,
+    peer: str,
+    address: str = "",
+    wire: Mapping[str, str] = GRPC,
+) -> int:
     """The site of `rpc.client` or `rpc.server` spans of one method and peer."""
     attributes = {
-        "rpc.system.name": "grpc",
+        **wire,
         "rpc.method": method,
         "vizdist.peer": peer,
         **({"server.address": address} if address else {}),
@@ -36,10 +47,13 @@ def call_site(recorder: Recorder, kind: str, method: str, peer: str, address: st
     return recorder.site(kind, name=method.rpartition("/")[2], attributes=attributes)
 
 
-def frame_sites(recorder: Recorder, kind: str, peer: str, address: str = "") -> Mapping[int, int]:
+def frame_sites(
+    recorder: Recorder, kind: str, peer: str, address: str, wire: Mapping[str, str]
+) -> Mapping[int, int]:
     """Frame kind → site."""
     return {
-        frame: call_site(recorder, kind, method, peer, address) for frame, method in METHODS.items()
+        frame: call_site(recorder, kind, method, peer, address, wire)
+        for frame, method in METHODS.items()
     }
 
 

@@ -4,13 +4,14 @@ Who needs a pair's connection first opens it, and both use it; two opened at onc
 """
 
 import asyncio
+import logging
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import grpc
-import msgspec
 
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
@@ -28,11 +29,15 @@ from tracer.rpc.channels import (
     trace_metadata,
 )
 from tracer.rpc.connection import Connection, Handler
-from tracer.rpc.frames import HELLO, FrameError, FrameReader, small_frame
+from tracer.rpc.frames import FrameError
+from tracer.rpc.hello import check_task, hello_message, read_hello
+from tracer.rpc.local_wire import LocalConnection, LocalWire
 from tracer.rpc.loop import rpc_loop
-from tracer.rpc.messages import Hello, decode, encode
-from tracer.rpc.pipe import Pipe
+from tracer.rpc.messages import Hello
+from tracer.rpc.pipe import StreamPipe
 from tracer.runtime.interfaces import StepError
+
+_log = logging.getLogger(__name__)
 
 _LANES: tuple[Literal["control"], Literal["bulk"]] = ("control", "bulk")
 
@@ -42,25 +47,7 @@ Read = Callable[[], Awaitable[Any]]
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def hello_message(hello: Hello) -> bytes:
-    text = encode(hello)
-    return b"".join(small_frame(HELLO, 0, ([text], len(text)))[0])
-
-
-def read_hello(message: Any) -> Hello:
-    """Raises FrameError if the first message of a stream is something else."""
-    if message is grpc.aio.EOF:
-        raise FrameError("the stream ended before its Hello")
-    kind, _, payload = next(FrameReader().frames(message), (0, 0, memoryview(b"")))
-    if kind != HELLO:
-        raise FrameError(f"a stream must begin with Hello, not with a frame of kind {kind}")
-    try:
-        return decode(Hello, payload)
-    except msgspec.DecodeError as error:
-        raise FrameError(f"the Hello of a stream cannot be read: {error}") from None
-
-
-async def run_stream(connection: Connection, pipe: Pipe, read: Read, write: Write) -> None:
+async def run_stream(connection: Connection, pipe: StreamPipe, read: Read, write: Write) -> None:
     """Reads and writes one stream until it ends; raises what ended it if it broke."""
     pump = asyncio.create_task(pipe.pump(write))
     try:
@@ -71,7 +58,11 @@ async def run_stream(connection: Connection, pipe: Pipe, read: Read, write: Writ
 
 
 class Transport:
-    """`context` is what calls run under that have none of their own: the run's root."""
+    """`context` is what calls run under that have none of their own: the run's root.
+
+    With `sockets`, a folder, tasks talk by unix sockets in it instead of gRPC streams; the rare
+    calls are gRPC either way.
+    """
 
     def __init__(
         self,
@@ -81,6 +72,7 @@ class Transport:
         recorder: Recorder = NO_RECORDER,
         context: SpanContext = NOT_SAMPLED,
         allow_proxy: bool = False,
+        sockets: Path | None = None,
     ) -> None:
         self.task = task
         self.secret = secret
@@ -91,6 +83,8 @@ class Transport:
         self.loop = rpc_loop()
         self.handlers: Mapping[int, Handler] = {}  #: what peers may ask over a connection
         self.on_lost: Callable[[Connection], None] = lambda _: None
+        self.local = LocalWire(self, sockets) if sockets else None
+        self.num_dialed = 0
         self._options = channel_options(allow_proxy=allow_proxy)
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._connections: dict[str, Connection] = {}
@@ -107,15 +101,23 @@ class Transport:
             found = self.open_connection(address)
             if found is not None:
                 return found
-            made = Connection(self.loop, self.handlers)
+            made = self.local.connection() if self.local else self.stream_connection()
             made.peer, made.address = peer, address
             self._connections[address] = made
         self.loop.soon(lambda: self._start_dial(made))
         return made
 
+    def stream_connection(self) -> Connection:
+        """One whose two gRPC streams are not there yet."""
+        return Connection(self.handlers, StreamPipe(self.loop), StreamPipe(self.loop))
+
     def _start_dial(self, connection: Connection) -> None:
         if self._is_closed:
             self.lose(connection, self._good_bye())
+            return
+        self.num_dialed += 1
+        if self.local and isinstance(connection, LocalConnection):
+            self.keep(self.local.dial(connection))
         else:
             self.keep(self._dial(connection))
 
@@ -134,6 +136,9 @@ class Transport:
             if connection.address and (known is None or known.error is not None):
                 self._connections[connection.address] = connection
 
+    def log_refused(self, why: Exception) -> None:
+        _log.warning("%s: a stream was refused: %s", self.task, why)
+
     def lose(self, connection: Connection, error: StepError) -> None:
         """On the loop."""
         if connection.error is None:
@@ -146,7 +151,7 @@ class Transport:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _channel(self, address: str) -> grpc.aio.Channel:
+    def channel(self, address: str) -> grpc.aio.Channel:
         """On the loop."""
         channel = self._channels.get(address)
         if channel is None:
@@ -175,24 +180,24 @@ class Transport:
             self.lose(connection, failure)
             return
         for pipe, call in zip((connection.control, connection.bulk), calls, strict=True):
+            assert isinstance(pipe, StreamPipe)
             self.keep(self._run(connection, pipe, call))
 
     async def _open(self, connection: Connection, hello: Hello) -> Any:
-        channel = self._channel(connection.address)
+        channel = self.channel(connection.address)
         method: Any = channel.stream_stream(f"/{STREAM_SERVICE}/{STREAM}")
         call = method(metadata=secret_metadata(self.secret))
         # the server speaks first: a call that is refused while we write does not tell us why
         answer = read_hello(await call.read())
-        if answer.task != connection.peer:
+        try:
+            check_task(answer, connection.peer)
+        except FrameError:
             call.cancel()
-            raise FrameError(
-                f"this is {answer.task}, not {connection.peer}; "
-                "the two sides have different cluster descriptions"
-            )
+            raise
         await call.write(hello_message(hello))
         return call
 
-    async def _run(self, connection: Connection, pipe: Pipe, call: Any) -> None:
+    async def _run(self, connection: Connection, pipe: StreamPipe, call: Any) -> None:
         peer, address = connection.peer, connection.address
         failure = lost(peer, address, "UNAVAILABLE", "")
         try:
@@ -217,7 +222,7 @@ class Transport:
         """A rare call; waits for its answer. Not from the rpc thread. Raises StepError."""
 
         async def call() -> bytes:
-            stub: Any = self._channel(address).unary_unary(f"/{method}")
+            stub: Any = self.channel(address).unary_unary(f"/{method}")
             metadata = secret_metadata(self.secret) + trace_metadata(context)
             answer: bytes = await stub(request, timeout=timeout_s, metadata=metadata)
             return answer

@@ -27,7 +27,15 @@ from tracer.rpc.messages import (
     encode_run_graph,
     encode_step_notice,
 )
-from tracer.rpc.spans import WORKER_SERVICE, RpcSpan, call_site, end_call, frame_sites
+from tracer.rpc.spans import (
+    GRPC,
+    LOCAL,
+    WORKER_SERVICE,
+    RpcSpan,
+    call_site,
+    end_call,
+    frame_sites,
+)
 from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
@@ -50,7 +58,7 @@ class RemoteWorker(WorkerInterface):
         self._peer = str(task)
         self._recorder = transport.recorder
         self._sites: Mapping[int, int] = frame_sites(
-            self._recorder, "rpc.client", self._peer, address
+            self._recorder, "rpc.client", self._peer, address, LOCAL if transport.local else GRPC
         )
         self._contexts: dict[int, SpanContext] = {}  # recorded steps that are not cleaned up
 

@@ -1,0 +1,126 @@
+"""A client's socket to its master, where both are on one host; written and read by who asks."""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+
+from tracer.rpc.channels import CALL_S, lost
+from tracer.rpc.frames import (
+    FREED,
+    LARGE_BYTES,
+    RUN_STEP,
+    FrameError,
+    FrameReader,
+    Parts,
+    chunk_frames,
+    freed_frame,
+    small_frame,
+)
+from tracer.rpc.hello import hello_message, read_hello
+from tracer.rpc.local_socket import Messages, receive_message, send_message, write_message
+from tracer.rpc.local_wire import descriptors_of, read_welcome
+from tracer.rpc.messages import Hello
+from tracer.rpc.slab import ReceivedSlab, Slab
+from tracer.runtime.interfaces import StepError
+
+
+class LocalClientStream:
+    """One call at a time. Raises StepError if the stream breaks, TimeoutError if it is late."""
+
+    def __init__(self, path: str, address: str, client: str, secret: str) -> None:
+        self.peer = "the master"
+        self._address = address
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._number = 0
+        self._slab = Slab.make()
+        self._freed: deque[int] = deque()  # the master hears of them with the next step
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._messages = Messages(self._sock)
+        self._reader = FrameReader()
+        try:
+            self._sock.settimeout(CALL_S)
+            self._join(path, Hello(client, "", "both", 0, secret))
+        except TimeoutError:
+            self.close()
+            raise
+        except (OSError, FrameError) as error:
+            self.close()
+            reason = getattr(error, "strerror", None) or error
+            raise self._lost(f"nobody answers at its socket {path} ({reason})") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _join(self, path: str, hello: Hello) -> None:
+        self._sock.connect(path)
+        self.peer = read_hello(receive_message(self._sock)[0]).task
+        send_message(self._sock, hello_message(hello), descriptors_of(self._slab))
+        answer, descriptors = receive_message(self._sock)
+        read_welcome(answer)
+        if descriptors:
+            self._reader.block_at = ReceivedSlab(descriptors[0], self._freed.append).block
+
+    def exchange(self, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
+        """(Ok or Err, payload) of one RunStep."""
+        with self._lock:
+            try:
+                return self._exchange(parts, timeout_s)
+            finally:
+                if self._is_closed:
+                    self._sock.close()
+
+    def _exchange(self, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
+        self._number += 1
+        deadline = time.monotonic() + timeout_s
+        self._sock.settimeout(timeout_s)
+        try:
+            for buffers, _ in self._frames(self._number, parts):
+                write_message(self._sock, b"".join(buffers))
+            while (answer := self._read(self._number)) is None:
+                self._sock.settimeout(max(0.001, deadline - time.monotonic()))
+            return answer
+        except TimeoutError:
+            raise
+        except (EOFError, OSError):
+            raise self._lost(self._messages.how_it_ended) from None
+        except FrameError as error:
+            raise self._lost(str(error)) from None
+
+    def _frames(self, call_id: int, parts: Parts) -> Iterator[Parts]:
+        if self._freed:
+            yield freed_frame([self._freed.popleft() for _ in range(len(self._freed))])
+        shared = self._slab and self._slab.frame(RUN_STEP, call_id, parts)
+        if shared:
+            yield shared
+        elif parts[1] <= LARGE_BYTES:
+            yield small_frame(RUN_STEP, call_id, parts)
+        else:
+            yield from chunk_frames(RUN_STEP, call_id, parts)
+
+    def _read(self, call_id: int) -> tuple[int, memoryview] | None:
+        """Takes in what one read brings; the answer if it is among it."""
+        answer = None
+        for message in self._messages.read():
+            for kind, number, payload in self._reader.frames(message):
+                if kind == FREED and self._slab is not None:
+                    self._slab.free_all(payload)
+                elif number == call_id:
+                    answer = kind, payload
+        return answer
+
+    def _lost(self, why: str) -> StepError:
+        return lost(self.peer, self._address, "UNAVAILABLE", why)
+
+    def close(self) -> None:
+        """Also from another thread, while a step is waited for: that one then fails."""
+        self._is_closed = True
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        if not self._lock.locked():
+            self._sock.close()
+        if self._slab is not None:
+            self._slab.close()

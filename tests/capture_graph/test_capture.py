@@ -7,65 +7,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.capture_graph.models import (
+    Attending,
+    Block,
+    Convolutional,
+    Perceptron,
+    assert_same_state,
+    batches,
+    captured_losses,
+    eager_losses,
+    texts,
+)
 from tests.ops.graph_runner import GraphRunner, PlainResources
 from tracer.capture_graph.capture import (
     Batch,
-    CapturedStep,
     Evaluation,
     StepCapture,
     capture_step,
     variables_of,
 )
 from tracer.capture_graph.optimizers import SGD
-from tracer.capture_graph.randomness import step_seed
 from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Graph, Node, TensorSpec
-
-
-class Perceptron(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(6, 5)
-        self.fc2 = nn.Linear(5, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.fc2(functional.relu(self.fc1(x)))
-        return logits
-
-
-class Convolutional(nn.Module):
-    """Buffers, in-place ops, and an op with several outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(1, 4, 3)
-        self.norm = nn.BatchNorm2d(4)
-        self.act = nn.ReLU(inplace=True)
-        self.head = nn.Linear(16, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.conv(x.reshape(-1, 1, 4, 4))
-        x += 1
-        logits: Tensor = self.head(self.act(self.norm(x)).flatten(1))
-        return logits
-
-
-class Attending(nn.Module):
-    """Views of views, random numbers, and a constant tensor that is no buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = torch.tensor(2.0)
-        self.norm = nn.LayerNorm(4)
-        self.qkv = nn.Linear(4, 12)
-        self.drop = nn.Dropout(0.5)
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = self.qkv(self.norm(x.reshape(-1, 4, 4))).chunk(3, -1)
-        seen = functional.scaled_dot_product_attention(q, k, v) * self.scale
-        logits: Tensor = self.head(self.drop(seen).mean(1))
-        return logits
 
 
 class DecayedSGD:
@@ -81,67 +44,32 @@ class DecayedSGD:
         return parameter * 0.99 - mean.mul(0.1), {"Mean": mean}
 
 
-def batches(width: int, rows: int = 8, count: int = 6) -> list[Batch]:
-    random = torch.Generator().manual_seed(1)
-    return [
-        (
-            torch.randn(rows, width, generator=random),
-            torch.randint(0, 3, (rows,), generator=random),
-        )
-        for _ in range(count)
-    ]
-
-
-def captured_losses(step: CapturedStep, runner: GraphRunner, data: list[Batch]) -> Tensor:
-    """Of one run from the first values on; step n draws from seed n."""
-    runner.run(step.init)
-    losses = []
-    for number, batch in enumerate(data, 1):
-        feeds = dict(zip(step.feeds, step.feed(batch, step_seed(1, 0, number)), strict=True))
-        losses += runner.run(step.loss, step.train, feeds=feeds)[:1]
-    return torch.stack([loss for loss in losses if loss is not None])
-
-
-def eager_losses(module: nn.Module, optimizer: torch.optim.Optimizer, data: list[Batch]) -> Tensor:
-    losses = []
-    for number, (x, y) in enumerate(data, 1):
-        torch.manual_seed(step_seed(1, 0, number))
-        optimizer.zero_grad()
-        loss = functional.cross_entropy(module(x), y)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses)
-
-
 def ops(graph: Graph, op: str) -> list[Node]:
     return [node for node in graph.nodes if node.op == op]
 
 
 @pytest.mark.parametrize(
-    ("make", "width", "momentum"),
+    ("make", "data"),
     [
-        (Perceptron, 6, 0.0),
-        (Perceptron, 6, 0.9),
-        (Convolutional, 16, 0.0),
-        (Attending, 16, 0.0),
+        (Perceptron, batches(6)),
+        (Convolutional, batches(16, count=20)),
+        (Attending, batches(16, count=20)),
+        (Block, texts(count=20)),
     ],
 )
-def test_captured_steps_equal_eager_torch(
-    make: type[nn.Module], width: int, momentum: float
+def test_captured_steps_equal_eager_torch_state_included(
+    make: type[nn.Module], data: list[Batch]
 ) -> None:
     torch.manual_seed(0)
-    module, data = make(), batches(width)
-    step = capture_step(module, functional.cross_entropy, SGD(0.3, momentum), data[0])
+    module = make()
+    step = capture_step(module, functional.cross_entropy, SGD(0.1, 0.9), data[0])
     runner = GraphRunner(step.graph)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1, 0.9)
 
-    got = captured_losses(step, runner, data)
-    expected = eager_losses(module, torch.optim.SGD(module.parameters(), 0.3, momentum), data)
+    got, expected = captured_losses(step, runner, data), eager_losses(module, optimizer, data)
 
-    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
-    for name, value in module.state_dict().items():
-        ours = runner.resources[name.replace(".", "/")].value
-        torch.testing.assert_close(ours, value, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    assert_same_state(runner, module, optimizer, {"momentum_buffer": "Momentum"})
 
 
 def test_capturing_leaves_the_module_as_it_was() -> None:
@@ -203,7 +131,7 @@ def test_nodes_are_named_by_layer_and_phase() -> None:
 def test_a_forward_node_knows_the_users_line() -> None:
     graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
     line = Perceptron.forward.__code__.co_firstlineno + 1
-    assert graph["fc1/addmm"].source == f"capture_graph/test_capture.py:{line}"
+    assert graph["fc1/addmm"].source == f"capture_graph/models.py:{line}"
     assert graph["gradients/fc1/mm"].source == ""
 
 

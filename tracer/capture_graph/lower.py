@@ -9,8 +9,8 @@ from torch import Tensor, fx
 
 from tracer.capture_graph.origins import Origin, origin_of
 from tracer.capture_graph.randomness import STATE, Chain, draws, with_generator
+from tracer.capture_graph.rules import plain
 from tracer.capture_graph.trace import CaptureError
-from tracer.capture_graph.updates import plain
 from tracer.model.graph import Input, Node, TensorSpec
 from tracer.ops.aten import template_of
 from tracer.ops.dtypes import spec_of, tensor_to_literal

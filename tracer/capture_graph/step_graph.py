@@ -117,18 +117,18 @@ class StepGraph:
             if isinstance(operand, fx.Node):
                 inputs.append(next(left))
                 continue
-            scalar = Tensor([operand[1]]).to(torch_dtype(spec.dtype)).reshape(())
+            scalar = torch.tensor(operand[1], dtype=torch_dtype(update.dtype or spec.dtype))
             constant = const(f"{made}/{operand[0]}", tensor_to_literal(scalar), beside)
             self._nodes.append(constant)
             inputs.append(Input(constant.name))
-        kind = {"dtype": spec.dtype} if update.op == "AssignVariableOp" else {"T": spec.dtype}
+        kind = "dtype" if update.op.startswith("Assign") else "T"
         self._nodes.append(
             Node(
                 made,
                 update.op,
                 tuple(inputs),
                 self._unordered_reads((name, *update.slots), values),
-                attrs={**kind, **beside},
+                attrs={kind: spec.dtype, **update.attrs, **beside},
             )
         )
         self._updates.append(made)

@@ -118,7 +118,7 @@ def _trace(
         output_names[:] = result
         return list(result.values())
 
-    tensors = list(examples.values())
+    tensors = [tensor.detach() for tensor in examples.values()]  # make_fx tells inputs by identity
     first = _make_fx(flat, tensors)
     second = _make_fx(torch.func.functionalize(_Replay(first).run), tensors)
     placeholders = [node for node in second.graph.nodes if node.op == "placeholder"]

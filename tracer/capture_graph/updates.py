@@ -1,31 +1,31 @@
 """Update cones: the part of a traced step whose only way out is one variable's new value.
 
-The common ones are recognised and become one op on the variable (`ResourceApplyGradientDescent` …),
-which reads and assigns it under its lock; any other cone ends in `AssignVariableOp`.
+The common ones become one op on the variable (`ResourceApplyGradientDescent` …, see `rules`), which
+reads and assigns it under its lock; any other cone ends in `AssignVariableOp`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from torch import fx
 
 from tracer.capture_graph.origins import origin_of
-
-_SUB = torch.ops.aten.sub.Tensor
-_MUL = torch.ops.aten.mul.Tensor
-_ADD = torch.ops.aten.add.Tensor
-_SAME = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
-_TURN = torch.ops.aten.t.default
+from tracer.capture_graph.rules import RULES, Rule, fits, plain
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """How a variable changes. `operands` follow the handles: traced values, scalars by name."""
+    """How a variable changes. `operands` follow the handles: traced values, numbers by name.
+
+    Numbers become constants of `dtype`, or of the variable's where it is empty.
+    """
 
     op: str
     operands: tuple[fx.Node | tuple[str, float], ...]
     slots: tuple[str, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    dtype: str = ""
 
     @property
     def values(self) -> list[fx.Node]:
@@ -39,25 +39,31 @@ def updates_of(inputs: Mapping[str, fx.Node], outputs: Mapping[str, fx.Node]) ->
         for name, node in outputs.items()
         if name.startswith("new:")
     }
-    changed = {name: node for name, node in new.items() if not _is_kept(node, inputs[name])}
+    changed = {name: node for name, node in new.items() if node is not inputs[name]}
     updates: dict[str, Update] = {}
     absorbed: set[str] = set()
     for name, node in changed.items():
-        known = _gradient_descent(node, inputs[name]) or _momentum(name, node, inputs, changed)
-        updates[name] = known or Update("AssignVariableOp", (node,))
+        known = (_known(rule, name, inputs, changed) for rule in RULES)
+        updates[name] = next(filter(None, known), None) or Update("AssignVariableOp", (node,))
         absorbed.update(updates[name].slots)
     return {name: update for name, update in updates.items() if name not in absorbed}
 
 
-def plain(node: fx.Node) -> fx.Node:
-    """The node behind aliases, and behind a transpose of a transpose: the same tensor."""
-    while True:
-        if node.target in _SAME:
-            node = _argument(node)
-        elif node.target is _TURN and (inner := plain(_argument(node))).target is _TURN:
-            node = _argument(inner)
-        else:
-            return node
+def _known(
+    rule: Rule, name: str, inputs: Mapping[str, fx.Node], changed: Mapping[str, fx.Node]
+) -> Update | None:
+    """The rule's op, if the variable and all its slots become what the rule says."""
+    variables = {part: name if part == "var" else f"{name}/{part}" for part in rule.forms}
+    if not changed.keys() >= set(variables.values()):
+        return None
+    known: dict[str, Any] = {part: inputs[variable] for part, variable in variables.items()}
+    known |= {f"{part}'": changed[variable] for part, variable in variables.items()}
+    if not all(fits(form, changed[variables[part]], known) for part, form in rule.forms.items()):
+        return None
+    found = ((operand, known[operand]) for operand in rule.operands)
+    operands = tuple(value if isinstance(value, fx.Node) else (o, value) for o, value in found)
+    slots = tuple(variables[slot] for slot in rule.slots)
+    return Update(rule.op, operands, slots, rule.attrs, rule.dtype)
 
 
 def cone_owners(
@@ -73,57 +79,3 @@ def cone_owners(
                 served[node].add(owner)
                 open_nodes += node.all_input_nodes
     return {node: names.pop() for node, names in served.items() if len(names) == 1}
-
-
-def _argument(node: fx.Node) -> fx.Node:
-    argument = node.args[0]
-    assert isinstance(argument, fx.Node)
-    return argument
-
-
-def _is_kept(node: fx.Node, old: fx.Node) -> bool:
-    """A buffer nobody wrote to comes out as the copy that went in."""
-    return node is old or (node.target is torch.ops.aten.clone.default and node.args[0] is old)
-
-
-def _scaled(node: object) -> tuple[fx.Node, float] | None:
-    """`value * scalar`."""
-    if isinstance(node, fx.Node) and (node := plain(node)).target is _MUL:
-        value, factor = node.args
-        if isinstance(value, fx.Node) and isinstance(factor, int | float):
-            return plain(value), float(factor)
-    return None
-
-
-def _descent(new: fx.Node, old: fx.Node) -> tuple[fx.Node, float] | None:
-    """`old - step * rate`: the step and the rate."""
-    if new.target is not _SUB or len(new.args) != 2 or new.kwargs or new.args[0] is not old:
-        return None
-    return _scaled(new.args[1])
-
-
-def _gradient_descent(new: fx.Node, old: fx.Node) -> Update | None:
-    found = _descent(new, old)
-    if not found or origin_of(found[0]).phase == "update":
-        return None
-    gradient, rate = found
-    return Update("ResourceApplyGradientDescent", (("learning_rate", rate), gradient))
-
-
-def _momentum(
-    name: str, new: fx.Node, inputs: Mapping[str, fx.Node], changed: Mapping[str, fx.Node]
-) -> Update | None:
-    """`a' = a * momentum + gradient` and `p' = p - a' * rate`."""
-    slot = f"{name}/Momentum"
-    found = _descent(new, inputs[name])
-    if slot not in inputs or not found or found[0] is not changed.get(slot):
-        return None
-    accumulated, rate = found
-    if accumulated.target is not _ADD or accumulated.kwargs:
-        return None
-    kept = _scaled(accumulated.args[0])
-    gradient = accumulated.args[1]
-    if not kept or kept[0] is not inputs[slot] or not isinstance(gradient, fx.Node):
-        return None
-    operands = (("learning_rate", rate), plain(gradient), ("momentum", kept[1]))
-    return Update("ResourceApplyMomentum", operands, (slot,))

@@ -1,12 +1,12 @@
 """Op name → OpDef: every op that a graph may name, wherever the graph comes from."""
 
 from tracer.model.refusal import did_you_mean
-from tracer.ops import array, control, math, nn, transfer, variable
+from tracer.ops import adam, array, control, math, nn, transfer, variable
 from tracer.ops.aten import aten_op
 from tracer.ops.kernel import OpDef
 
 TABLE: dict[str, OpDef] = {
-    op.name: op for room in (array, control, math, nn, transfer, variable) for op in room.OPS
+    op.name: op for room in (adam, array, control, math, nn, transfer, variable) for op in room.OPS
 }
 
 

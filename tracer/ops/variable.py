@@ -19,6 +19,7 @@ from tracer.ops.kernel import Infer, Kernel, OpContext, OpDef, OpError, Variable
 from tracer.ops.shapes import of_value, of_variable
 
 Tensor = torch.Tensor
+Number = float | Tensor  # a scalar operand, as a kernel takes it
 
 
 def read(variable: Variable) -> Tensor:
@@ -129,29 +130,20 @@ SCATTERS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def _bind_gradient_descent(_node: Node, context: OpContext) -> Kernel:
-    descend = _descend_on_host if context.torch_device.type == "cpu" else _descend
+    number = number_in(context)
 
     def apply(variable: Variable, alpha: Tensor, delta: Tensor) -> Tensor:
         def change(old: Tensor | None) -> Tensor:
             value = _same_shape(variable, _initialized(variable, old), delta, "its gradient")
-            return descend(value, alpha, delta)
+            return _plus(value, delta, -number(alpha))
 
         return variable.update(change)
 
     return apply
 
 
-def _descend(value: Tensor, alpha: Tensor, delta: Tensor) -> Tensor:
-    return torch.sub(value, torch.mul(delta, alpha))
-
-
-def _descend_on_host(value: Tensor, alpha: Tensor, delta: Tensor) -> Tensor:
-    """One kernel instead of two; reading `alpha` costs no synchronisation here."""
-    return torch.sub(value, delta, alpha=alpha.item())
-
-
-def _bind_momentum(node: Node, _context: OpContext) -> Kernel:
-    nesterov = bool(node.attrs.get("use_nesterov"))
+def _bind_momentum(node: Node, context: OpContext) -> Kernel:
+    nesterov, number = bool(node.attrs.get("use_nesterov")), number_in(context)
 
     def apply(
         var: Variable, slot: Variable, rate: Tensor, grad: Tensor, momentum: Tensor
@@ -161,10 +153,22 @@ def _bind_momentum(node: Node, _context: OpContext) -> Kernel:
             return torch.add(torch.mul(accumulated, momentum), grad)
 
         accumulated = slot.update(change_slot)
-        step = torch.add(grad, torch.mul(accumulated, momentum)) if nesterov else accumulated
-        return var.update(lambda old: _descend(_initialized(var, old), rate, step))
+        step = _plus(grad, accumulated, number(momentum)) if nesterov else accumulated
+        return var.update(lambda old: _plus(_initialized(var, old), step, -number(rate)))
 
     return apply
+
+
+def number_in(context: OpContext) -> Callable[[Tensor], Number]:
+    """How a kernel takes a scalar operand: a GPU's stays a tensor, to read it would stop the host."""
+    return torch.Tensor.item if context.torch_device.type == "cpu" else lambda operand: operand
+
+
+def _plus(value: Tensor, delta: Tensor, factor: Number) -> Tensor:
+    """With a plain number it is one kernel and one rounding, as in torch.optim."""
+    if isinstance(factor, Tensor):
+        return torch.add(value, torch.mul(delta, factor))
+    return torch.add(value, delta, alpha=factor)
 
 
 def _writer(

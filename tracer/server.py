@@ -6,6 +6,7 @@ Any server may be the master of a session, namely of those whose client dials it
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.step import SpanContext
@@ -24,12 +25,16 @@ from tracer.runtime.worker_env import WorkerEnv
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """`run` is the context of what happens outside steps; `_s` are seconds."""
+    """`run` is the context of what happens outside steps; `_s` are seconds.
+
+    With `sockets`, a folder, the task talks to others by the unix sockets there.
+    """
 
     recorder: Recorder
     run: SpanContext
     secret: str = ""
     address: str = "127.0.0.1:0"
+    sockets: Path | None = None
     allow_proxy: bool = False
     connect_s: float = 60.0
     step_s: float = 60.0
@@ -89,6 +94,7 @@ class Server:
                 recorder=config.recorder,
                 context=config.run,
                 allow_proxy=config.allow_proxy,
+                sockets=config.sockets,
             )
             self._worker = Worker(env, WorkerCache(self._stub), pid=os.getpid())
             self.master = Master(

@@ -8,13 +8,13 @@ FLAGS = {
     "run": [
         "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
         "--out", "--passes", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace",
-        "--workers", "workload",
+        "--transport", "--workers", "workload",
     ],
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
         "--option", "--out", "--passes", "--secret-file", "--seed", "--step-timeout", "--steps",
         "--strategy",
-        "--trace", "workload",
+        "--trace", "--transport", "workload",
     ],
     "partition": ["--json", "--passes", "graph"],
     "cluster": ["action", "file"],

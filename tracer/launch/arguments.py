@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tracer.launch.plan import Limits, Plan, new_run_id
+from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id
 from tracer.model.cluster import (
     DEVICES_LIMIT,
     ClusterError,
@@ -62,6 +62,11 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "help": f"optimizations to switch on: {', '.join(OPTIMIZATIONS)}",
     },
     "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
+    "--transport": {
+        "choices": TRANSPORTS,
+        "default": TRANSPORTS[0],
+        "help": "how tasks talk: grpc, or local (one host: unix sockets and shared memory)",
+    },
     "--step-timeout": {
         "type": float,
         "default": LIMITS.step_s,
@@ -135,6 +140,7 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
         topology=Topology(devices=devices_from(parsed.devices)),
         limits=_limits(parsed),
         passes=named_passes(parsed.passes),
+        transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
     )
 
@@ -168,12 +174,22 @@ def plan_from(parsed: argparse.Namespace) -> Plan:
         limits=_limits(parsed),
         passes=named_passes(parsed.passes),
         in_process=parsed.in_process,
+        transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
     )
 
 
 def names_graph(workload: str) -> bool:
     return workload.endswith(".json")
+
+
+def _transport(parsed: argparse.Namespace) -> str:
+    transport: str = parsed.transport
+    if transport != TRANSPORTS[0] and parsed.in_process:
+        raise BadRequest(
+            f"--transport {transport} joins processes, and --in-process has only one; leave one out"
+        )
+    return transport
 
 
 def _limits(parsed: argparse.Namespace) -> Limits:

@@ -7,6 +7,7 @@ task's client loop, and goes when every client is done; without, it serves until
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tracer.launch.account import Account
@@ -19,6 +20,7 @@ from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
 from tracer.launch.watch import RunFailed, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.rpc.local_socket import check_local, user_folder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server
@@ -38,6 +40,7 @@ def run_by_hand(
             account.recorder,
             secret=secret,
             address=cluster.address(task),
+            sockets=_sockets(plan, cluster),
             progress=_still_missing(report),
         )
         with closing(server):
@@ -52,6 +55,15 @@ def run_by_hand(
             _serve(task, job, cluster, server, report)
         num_bytes = server.received_bytes
     return outcome_of_run(account, results, num_bytes)
+
+
+def _sockets(plan: Plan, cluster: ClusterSpec) -> Path | None:
+    """Raises AddressError: a task of the cluster is not on this host, or so it seems."""
+    if plan.transport != "local":
+        return None
+    for task in cluster.tasks():
+        check_local(cluster.address(task))
+    return user_folder()
 
 
 def _run_client(job: Job, client: Client) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.signals import undisturbed
+from tracer.launch.task import sockets_of
 from tracer.launch.watch import Failure, Phase, RunFailed, Watch, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
@@ -159,6 +160,7 @@ class Launcher:
             context=trace_of_step(self._plan.run_id, "run", 0),
             allow_proxy=self._plan.allow_proxy,
             step_timeout_s=self._plan.limits.step_s + GRACE_S,
+            sockets=sockets_of(self._plan, scratch),
         )
         count, show = StepCounter(scratch, task), throttled(self._report, self._plan.steps)
 

@@ -11,6 +11,8 @@ from typing import Self
 from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.strategy import Topology
 
+TRANSPORTS = ("grpc", "local")  #: gRPC streams; unix sockets beside shared memory
+
 PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
 SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"
 SCRATCH_VARIABLE = "VIZDIST_SCRATCH"  #: folder of rings and step counters
@@ -31,7 +33,7 @@ class Limits:
 class Plan:
     """One run. `workload` is a name of `tracer list`; empty when a graph file is run.
 
-    `out` is the trace folder; empty: one of a name of its own.
+    `out` is the trace folder; empty: one of a name of its own. `transport` is one of TRANSPORTS.
     """
 
     run_id: str
@@ -47,6 +49,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     passes: tuple[str, ...] = ()
     in_process: bool = False
+    transport: str = "grpc"
     allow_proxy: bool = False
 
     @property

@@ -22,6 +22,15 @@ def open_recorder(scratch: Path, name: str, plan: Plan) -> Recorder:
     return Recorder(scratch, name, {RUN_ID: plan.run_id})
 
 
+def sockets_of(plan: Plan, scratch: Path) -> Path | None:
+    """The folder in which the tasks of a run find each other's sockets, if they talk by those."""
+    if plan.transport != "local":
+        return None
+    folder = scratch / "sockets"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
 def start_server(
     task: TaskName,
     job: Job,
@@ -30,6 +39,7 @@ def start_server(
     *,
     secret: str,
     address: str = "127.0.0.1:0",
+    sockets: Path | None = None,
     progress: Callable[[Sequence[Missing]], None] | None = None,
 ) -> Server | LocalServer:
     config = ServerConfig(
@@ -37,6 +47,7 @@ def start_server(
         trace_of_step(plan.run_id, "run", 0),
         secret=secret,
         address=address,
+        sockets=sockets,
         allow_proxy=plan.allow_proxy,
         connect_s=plan.limits.connect_s,
         step_s=plan.limits.step_s,
@@ -54,7 +65,8 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
     scratch, secret = Path(os.environ[SCRATCH_VARIABLE]), os.environ.pop(SECRET_VARIABLE)
     recorder = open_recorder(scratch, str(task), plan)
     job = find_job(plan)
-    server = start_server(task, job, plan, recorder, secret=secret)
+    sockets = sockets_of(plan, scratch)
+    server = start_server(task, job, plan, recorder, secret=secret, sockets=sockets)
     try:
         control.tell("serving", address=server.address, devices=list(server.devices))
         told = control.wait("cluster", plan.limits.connect_s)

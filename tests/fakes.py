@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracer.model.schema import SPAN_KINDS
+from tracer.model.schema import SPAN_KINDS, SpanKind
 from tracer.model.trace_folder import Flag
 from tracer.record.clock import Clock, FakeClock
 from tracer.record.drain import HomeReader, find_homes
@@ -94,10 +94,14 @@ def _faults(span: SpanData, by_id: Mapping[int, SpanData], slack_ns: int) -> Ite
     parent = by_id.get(span.parent)
     if span.parent and parent is None:
         yield "its parent was not recorded"
-    if parent and kind.relation == "nested" and not _is_inside(span, parent, slack_ns):
+    if parent and _should_lie_in(kind, parent) and not _is_inside(span, parent, slack_ns):
         yield f"lies outside its parent {parent.kind} {parent.name!r}"
     if span.kind == "rendezvous.recv" and not span.flags & Flag.ERROR:
         yield from _link_faults(span, by_id)
+
+
+def _should_lie_in(kind: SpanKind, parent: SpanData) -> bool:
+    return kind.relation == "nested" and not SPAN_KINDS[parent.kind].hands_on
 
 
 def _is_inside(span: SpanData, parent: SpanData, slack_ns: int) -> bool:

@@ -56,7 +56,10 @@ class LocalServer:
         local = TaskName(LOCALHOST, 0)
         with config.recorder.span("server.start", config.run):
             env = WorkerEnv(
-                local, make_devices(local, devices), recorder=config.recorder, label=str(task)
+                local,
+                make_devices(local, devices, config.recorder),
+                recorder=config.recorder,
+                label=str(task),
             )
             self._worker = Worker(env, WorkerCache(), pid=os.getpid())
             self.master = Master(
@@ -87,7 +90,9 @@ class Server:
     def __init__(self, task: TaskName, devices: Sequence[str], config: ServerConfig) -> None:
         self.task = task
         with config.recorder.span("server.start", config.run) as span:
-            env = WorkerEnv(task, make_devices(task, devices), recorder=config.recorder)
+            env = WorkerEnv(
+                task, make_devices(task, devices, config.recorder), recorder=config.recorder
+            )
             self._transport = Transport(
                 str(task),
                 secret=config.secret,

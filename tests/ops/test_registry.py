@@ -148,3 +148,11 @@ def test_every_op_says_how_many_outputs_it_has() -> None:
     node = Node("n", "?", (Input("a"),), attrs={"num": 2, "num_split": 2, "num_partitions": 2})
     assert all(isinstance(op.outputs_of(node), int) for op in TABLE.values())
     assert PlainResources().variable("", "v").value is None
+
+
+def test_what_gives_a_gpu_nothing_to_do_is_known() -> None:
+    views = ["aten.t.default", "aten.view.default", "aten.detach.default", "VarHandleOp"]
+    views += ["ReadVariableOp", "Const", "Identity", "Shape", "NoOp", "_Send", "_Recv"]
+    assert all(lookup(name).is_view for name in views)
+    work = ["aten.mm.default", "aten.relu.default", "MatMul", "Reshape", "AssignVariableOp"]
+    assert not any(lookup(name).is_view for name in work)

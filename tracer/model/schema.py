@@ -34,6 +34,7 @@ class SpanKind:
     lane: str
     hot: bool
     extra: str
+    hands_on: bool
     attributes: Mapping[str, str]
 
     def allows(self, attribute: str) -> bool:
@@ -64,6 +65,7 @@ SPAN_KINDS: Mapping[str, SpanKind] = {
         hot=row.get("hot", False),
         extra=row.get("extra", ""),
         attributes=row.get("attributes", {}),
+        hands_on=row.get("hands_on", False),
     )
     for name, row in _flatten(_TABLE).items()
 }

@@ -68,6 +68,7 @@ def aten_op(name: str) -> OpDef:
         lambda node, context: _bind(overload, is_list, node, context),
         num_outputs=_declared_outputs if is_list else draws,
         stateful=is_random,
+        is_view=all(result.alias_info is not None for result in schema.returns),
         says=str(schema),
     )
 

@@ -8,6 +8,12 @@ def _nothing(*_inputs: object) -> None:
 
 
 OPS: tuple[OpDef, ...] = (
-    direct("NoOp", _nothing, num_outputs=0, says="Ends when its control inputs have ended."),
-    direct("ControlTrigger", _nothing, num_outputs=0),
+    direct(
+        "NoOp",
+        _nothing,
+        num_outputs=0,
+        is_view=True,
+        says="Ends when its control inputs have ended.",
+    ),
+    direct("ControlTrigger", _nothing, num_outputs=0, is_view=True),
 )

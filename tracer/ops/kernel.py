@@ -6,6 +6,7 @@ may ask of the runtime, which implements them.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,6 +50,46 @@ class Clock(Protocol):
         ...
 
 
+class Event(Protocol):
+    """A point in a stream's work."""
+
+    def synchronize(self) -> None:
+        """Waits until the stream has come to it."""
+        ...
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """ms by the device's own clock from here to `end_event`; both must have come."""
+        ...
+
+
+class Stream(Protocol):
+    """A GPU's queue of work: what is launched on it runs later, in order."""
+
+    def current(self) -> AbstractContextManager[object]:
+        """What this thread launches inside goes on this stream."""
+        ...
+
+    def record(self) -> Event:
+        """Marks the end of what was launched so far."""
+        ...
+
+    def wait(self, event: Event) -> None:
+        """What is launched from here on runs after `event`; the host goes on."""
+        ...
+
+    def hold(self, tensor: torch.Tensor) -> None:
+        """Nobody gets the tensor's memory before this stream is done with what it was given."""
+        ...
+
+    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Launches a copy into pinned host memory."""
+        ...
+
+    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Launches a copy of a host tensor, through pinned memory."""
+        ...
+
+
 class Variable(Protocol):
     """A mutable tensor that lives in a task, not in a session.
 
@@ -89,7 +130,8 @@ class OpDef:
     kernel is run on meta tensors. `reads` / `writes` say whether the op reads or assigns the
     variable behind its input 0, which makes it go with that variable; its first `num_variables`
     inputs are variables themselves, all others values.
-    `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself. `host_inputs` and
+    `is_transfer` marks `_Send`/`_Recv`, which the executor runs itself. `is_view`: its outputs are
+    there without work for a GPU, since they are its inputs or share their memory. `host_inputs` and
     `host_outputs` are the ports that hold values for the host (shapes, axes), also where the kernel
     runs on a GPU (TF's `HostMemory`); -1 is the last one.
     """
@@ -103,6 +145,7 @@ class OpDef:
     writes: bool = False
     num_variables: int = 0
     is_transfer: bool = False
+    is_view: bool = False
     says: str = ""
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()

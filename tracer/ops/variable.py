@@ -193,8 +193,8 @@ def _writer(
     return op, replace(op, name=resource, num_outputs=0, infer=None)
 
 
-def _reader(name: str, kernel: Kernel) -> OpDef:
-    return direct(name, kernel, stateful=True, reads=True, num_variables=1)
+def _reader(name: str, kernel: Kernel, **fields: Any) -> OpDef:
+    return direct(name, kernel, stateful=True, reads=True, num_variables=1, **fields)
 
 
 def _always(kernel: Kernel) -> Callable[[Node, OpContext], Kernel]:
@@ -202,12 +202,12 @@ def _always(kernel: Kernel) -> Callable[[Node, OpContext], Kernel]:
 
 
 OPS: tuple[OpDef, ...] = (
-    OpDef("VarHandleOp", _bind_handle, infer=_handle_spec, stateful=True),
-    OpDef("VariableV2", _bind_handle, infer=_ref_spec, stateful=True),
-    _reader("ReadVariableOp", read),
+    OpDef("VarHandleOp", _bind_handle, infer=_handle_spec, stateful=True, is_view=True),
+    OpDef("VariableV2", _bind_handle, infer=_ref_spec, stateful=True, is_view=True),
+    _reader("ReadVariableOp", read, is_view=True),
     _reader("ResourceGather", _gather),
-    _reader("VarIsInitializedOp", _is_initialized),
-    _reader("IsVariableInitialized", _is_initialized),
+    _reader("VarIsInitializedOp", _is_initialized, host_outputs=(0,), is_view=True),
+    _reader("IsVariableInitialized", _is_initialized, host_outputs=(0,), is_view=True),
     *_writer("Assign", "AssignVariableOp", _bind_assign, infer=of_value),
     *_writer("AssignAdd", "AssignAddVariableOp", _always(_assign_add)),
     *_writer("AssignSub", "AssignSubVariableOp", _always(_assign_sub)),

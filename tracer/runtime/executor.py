@@ -17,7 +17,14 @@ from tracer.runtime import turn
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
 from tracer.runtime.segment_code import moved_values
-from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv, error_at, value_of
+from tracer.runtime.step_run import (
+    ExecutorDone,
+    StepRun,
+    close_recv,
+    device_error,
+    error_at,
+    value_of,
+)
 
 
 class QueueExecutor:
@@ -55,13 +62,15 @@ class _Run:
         self._left = len(self._nodes)
         self._ready: deque[tuple[int, int]] = deque()
         self._error: StepError | None = None
+        self._gpu = executor.partition.device.gpu
+        self._work = self._gpu.on_stream(self._process) if self._gpu else self._process
 
     def start(self) -> None:
         if not self._nodes:
-            self._finish()
+            self._end()
         roots = (at for at, pending in enumerate(self._pending) if not pending)
         self._ready.extend((at, self._span.start) for at in roots)
-        turn.run(self._process)
+        turn.run(self._work)
 
     def _process(self) -> None:
         while self._ready:
@@ -90,11 +99,11 @@ class _Run:
         try:
             if self._context.sampled:
                 close_recv(self._recorder, span, received, is_remote=node.source is not None)
-            self._values[node.outputs[0]] = value_of(partition, node, received)
+            self._values[node.outputs[0]] = value_of(partition, node, received, span)
         except Exception as error:  # noqa: BLE001 (as of a kernel)
             self._fail(error_at(partition, node, error))
         self._ended(position)
-        turn.run(self._process)
+        turn.run(self._work)
 
     def _run_node(self, node: PreparedNode, ready: int) -> None:
         inputs = [self._values[value] for value in node.inputs]
@@ -106,6 +115,8 @@ class _Run:
         span = writer.begin(node.site, self._context, start)
         variable = self._values[node.variable] if node.variable >= 0 else None
         version = variable.version if variable is not None else 0
+        gpu = self._gpu if node.kind is Kind.KERNEL and node.run_site else None
+        begun = gpu.mark() if gpu else None
         try:
             result = self._call(node, inputs, span)
             end = recorder.now()
@@ -114,20 +125,21 @@ class _Run:
             recorder.annotate(span, {}, error=str(error))
             writer.end(start, recorder.now(), ready, flags=Flag.ERROR)
             raise
-        writer.end(
-            start,
-            end,
-            ready,
-            num_bytes=sum(getattr(self._values[v], "nbytes", 0) for v in moved_values(node)),
-            key=node.key_number,
-            extra=variable.version if node.writes and variable is not None else version,
-        )
+        num_bytes = sum(getattr(self._values[v], "nbytes", 0) for v in moved_values(node))
+        extra = variable.version if node.writes and variable is not None else version
+        if gpu and begun:
+            gpu.launched(node.run_site, self._context, span, start, begun, num_bytes, extra)
+            num_bytes = extra = 0
+        writer.end(start, end, ready, num_bytes=num_bytes, key=node.key_number, extra=extra)
 
     def _call(self, node: PreparedNode, inputs: list[Any], span: int) -> Any:
         match node.kind:
             case Kind.SEND:
-                value = node.kernel(inputs[0])
-                return self._step.rendezvous.local.send(node.key, value, False, span)
+                value, send = node.kernel(inputs[0]), self._step.rendezvous.local.send
+                if node.sends is None:
+                    return send(node.key, value, False, span)
+                context = self._context if self._context.sampled else None
+                return node.sends(send, node.key, value, False, span, context)
             case Kind.RETVAL:
                 self._step.results[node.key] = node.kernel(inputs[0])
                 return None
@@ -158,13 +170,25 @@ class _Run:
             self._left -= 1
             is_last = not self._left
         if is_last:
-            self._finish()
+            self._end()
 
     def _fail(self, error: StepError) -> None:
         """The first error stands; after it nodes only count down."""
         if self._error is None:
             self._error = error
             self._step.rendezvous.abort(error)
+
+    def _end(self) -> None:
+        """Once all nodes have ended; on a GPU they have only been launched by then."""
+        if self._gpu is None:
+            self._finish()
+        else:
+            self._gpu.when_drained(self._drained)
+
+    def _drained(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(device_error(self._executor.partition, error))
+        self._finish()
 
     def _finish(self) -> None:
         if self._error is not None and self._context.sampled:

@@ -7,7 +7,7 @@ partition always ends exactly once, when all its answers are in.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -20,7 +20,14 @@ from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.prepared import PreparedNode, PreparedPartition
 from tracer.runtime.segment_code import SegmentCode, compile_segment
 from tracer.runtime.segments import Segment, cut_into_segments
-from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv, error_at, value_of
+from tracer.runtime.step_run import (
+    ExecutorDone,
+    StepRun,
+    close_recv,
+    device_error,
+    error_at,
+    value_of,
+)
 
 #: a segment that takes longer than this is no work for a thread that also reads messages
 INLINE_LIMIT_NS = 400_000
@@ -58,11 +65,12 @@ class _Part:
 
 class GeneratedExecutor:
     def __init__(self, partition: PreparedPartition, recorder: Recorder) -> None:
-        cut = cut_into_segments(partition.nodes)
+        cut, gpu = cut_into_segments(partition.nodes), partition.device.gpu
+        self.run_types = (_Run, _TracedRun) if gpu is None else (_GpuRun, _TracedGpuRun)
         self.partition = partition
         self.recorder = recorder
         self.parts = [
-            _Part(segment, compile_segment(partition.nodes, segment, cut.slots, recorder))
+            _Part(segment, compile_segment(partition.nodes, segment, cut.slots, recorder, gpu))
             for segment in cut.segments
         ]
         self.recvs = [self._waiting(at, cut.slots, cut.waiting) for at in cut.waiting]
@@ -79,8 +87,7 @@ class GeneratedExecutor:
         return _Waiting(node, slots.get(node.outputs[0], unread), waiting[at])
 
     def run(self, step: StepRun, done: ExecutorDone) -> None:
-        run_type = _TracedRun if step.context.sampled else _Run
-        run_type(self, step, done).start()
+        self.run_types[step.context.sampled](self, step, done).start()
 
 
 class _Run:
@@ -124,7 +131,7 @@ class _Run:
             if span is not None:
                 is_remote = node.source is not None
                 when = close_recv(executor.recorder, span, received, is_remote=is_remote)
-            self.frame[recv.slot] = value_of(executor.partition, node, received)
+            self.frame[recv.slot] = value_of(executor.partition, node, received, span)
         except Exception as error:  # noqa: BLE001 (as of a kernel)
             self.fail(error_at(executor.partition, node, error))
         self.count_down(recv.segments, when)
@@ -217,3 +224,31 @@ class _TracedRun(_Run):
             self.executor.recorder.annotate(self.span.span, {}, error=self.error.message)
         self.span.close(flags=Flag.ERROR if self.error is not None else 0)
         self.done(self.error)
+
+
+class _GpuRun(_Run):
+    """The same on a GPU: all is launched long before the GPU is done, and only then it ends."""
+
+    __slots__ = ()
+
+    def finish(self) -> None:
+        _when_drained(self, super().finish)
+
+
+class _TracedGpuRun(_TracedRun):
+    __slots__ = ()
+
+    def finish(self) -> None:
+        _when_drained(self, super().finish)
+
+
+def _when_drained(run: _Run, finish: Callable[[], None]) -> None:
+    partition = run.executor.partition
+    assert partition.device.gpu is not None
+
+    def drained(error: Exception | None) -> None:
+        if error is not None:
+            run.fail(device_error(partition, error))
+        finish()
+
+    partition.device.gpu.when_drained(drained)

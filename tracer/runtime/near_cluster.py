@@ -11,7 +11,9 @@ from tracer.ops.kernel import Clock, OpDef
 from tracer.ops.registry import lookup
 from tracer.record.clock import SystemClock
 from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
+from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface
 from tracer.runtime.master import STEP_TIMEOUT_S, Master
 from tracer.runtime.worker import Worker
@@ -31,16 +33,18 @@ class NearCluster:
         executor: ExecutorKind = "generated",
         lookup: Callable[[str], OpDef] = lookup,
         passes: Sequence[str] = (),
+        driver: Driver = CUDA,
     ) -> None:
         self.spec = cluster
         self.workers: dict[TaskName, Worker] = {}
         self.masters: dict[TaskName, Master] = {}
         for task in cluster.tasks():
             physical = (devices or {}).get(task, ("cpu:0",))
+            recorder = recorder_of(task)
             env = WorkerEnv(
                 task,
-                make_devices(task, physical),
-                recorder=recorder_of(task),
+                make_devices(task, physical, recorder, driver),
+                recorder=recorder,
                 clock=clock or SystemClock(),
                 executor=executor,
                 lookup=lookup,

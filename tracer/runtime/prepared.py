@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-import torch
-
 from tracer.model.cluster import DeviceName, TaskName
 from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, Input, Node, Partition
 from tracer.model.step import RendezvousKey
@@ -17,6 +15,7 @@ from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
 from tracer.ops.variable import read
 from tracer.runtime.devices import Device
+from tracer.runtime.gpu_side import GpuSide
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.worker_env import WorkerEnv
 
@@ -47,6 +46,9 @@ class PreparedNode:
     is the rendezvous key of a transfer, or the name of an argument or result; `source` the task
     that a `_Recv` pulls from, None if it is this one. A `_Recv`'s or `_Arg`'s kernel takes what
     came. A `_Send` or `_Retval` that `is_read` gets a ref variable: its kernel reads the value.
+
+    On a GPU, `site` is that of a launch and `run_site` that of the op on its stream, 0 where there
+    is nothing to launch. `sends` of a `_Send` is what hands a value of its GPU over.
     """
 
     name: str
@@ -62,6 +64,8 @@ class PreparedNode:
     key_number: int = 0
     source: TaskName | None = None
     is_read: bool = False
+    run_site: int = 0
+    sends: Kernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def prepare(
     """Raises StepError if a node cannot be bound."""
     device = next(d for d in env.devices if str(d.name) == partition.place)
     attributes = {
-        "vizdist.device": str(device.name),
+        **device.told,
         "vizdist.graph.handle": handle,
         "vizdist.graph.id": graph_id,
     }
@@ -127,17 +131,20 @@ class _Preparation:
         self._bind = bind
         self._graph = graph
         self._context = OpContext(device.name, device.torch_device, env.resources, env.clock)
-        self._move = _mover(device.torch_device)
         self._order = in_running_order(graph)
         self._position = {name: i for i, name in enumerate(self._order)}
         self._first_value: dict[str, int] = {}
         self._num_values = 0
+        self._gpu: GpuSide | None = None
+        if device.gpu is not None:
+            self._gpu = GpuSide(env.recorder, device, graph, self._op)
 
     def nodes(self) -> tuple[tuple[PreparedNode, ...], int]:
         return tuple(self._node(self._graph[name]) for name in self._order), self._num_values
 
     def _node(self, node: Node) -> PreparedNode:
-        op, num_outputs, kernel = self._bound(node)
+        op = self._op(node)
+        num_outputs, kernel = self._bound(node, op)
         self._first_value[node.name] = self._num_values
         outputs = tuple(range(self._num_values, self._num_values + num_outputs))
         self._num_values += num_outputs
@@ -152,22 +159,27 @@ class _Preparation:
             outputs,
             tuple(sorted(self._position[name] for name in before)),
             kernel,
-            self._transfer_site(node, kind) if transfers else self._op_site(node),
+            self._transfer_site(node, kind) if transfers else self._op_site(node, op),
             variable=self._variable_of(node, op),
             writes=op.writes,
             key=key,
             key_number=self._env.recorder.key(key) if transfers else 0,
             source=self._source(node) if kind is Kind.RECV else None,
             is_read=kind in (Kind.SEND, Kind.RETVAL) and kernel is read,
+            run_site=self._gpu.run_site(node, op) if self._gpu else 0,
+            sends=self._gpu.sender(node) if self._gpu and kind is Kind.SEND else None,
         )
 
-    def _bound(self, node: Node) -> tuple[OpDef, int, Kernel]:
-        """Attributes come from a person or off the wire, so anything may be wrong with them."""
+    def _op(self, node: Node) -> OpDef:
         try:
-            op = self._env.lookup(node.op)
-            return op, op.outputs_of(node), self._kernel(node, op)
+            return self._env.lookup(node.op)
         except UnknownOp as error:
             raise self._wrong(node, str(error)) from error
+
+    def _bound(self, node: Node, op: OpDef) -> tuple[int, Kernel]:
+        """Attributes come from a person or off the wire, so anything may be wrong with them."""
+        try:
+            return op.outputs_of(node), self._kernel(node, op)
         except KeyError as error:
             raise self._wrong(node, f"{node.op} needs the attribute {error}") from error
         except Exception as error:
@@ -185,8 +197,16 @@ class _Preparation:
         }
         if KINDS.get(node.op) in (Kind.SEND, Kind.RETVAL):
             return read if ports else _as_is
-        kernel = self._move if op.is_transfer else self._bind(node, op, self._context)
+        if op.is_transfer:
+            return self._gpu.receiver(node) if self._gpu else _as_is
+        kernel = self._bound_kernel(node, op)
         return _reading(kernel, ports) if ports else kernel
+
+    def _bound_kernel(self, node: Node, op: OpDef) -> Kernel:
+        if self._gpu is None:
+            return self._bind(node, op, self._context)
+        kernel = self._bind(node, op, self._gpu.context(node, self._context))
+        return self._gpu.kernel(node, op, kernel)
 
     def _value(self, source: Input) -> int:
         return self._first_value[source.node] + source.port
@@ -202,22 +222,23 @@ class _Preparation:
         task = DeviceName.parse(node.attrs["send_device"]).task_name
         return None if task == self._env.task else task
 
-    def _op_site(self, node: Node) -> int:
-        attributes = {
-            "vizdist.op": node.op,
-            "vizdist.node": node.name,
-            "vizdist.device": str(self._device.name),
-        }
-        return self._site("op.run", node, "executor", attributes)
+    def _op_site(self, node: Node, op: OpDef) -> int:
+        """On a GPU the host only launches what is more than a view."""
+        attributes = {"vizdist.op": node.op, "vizdist.node": node.name, **self._device.told}
+        if self._gpu is None:
+            return self._site("op.run", node, "executor", attributes)
+        kind = "op.run" if op.is_view else "op.launch"
+        return self._site(kind, node, "launch", attributes)
 
     def _transfer_site(self, node: Node, kind: Kind) -> int:
         attributes = {
             "vizdist.node": node.name,
             "vizdist.edge.kind": node.attrs.get("edge_kind", "data"),
-            "vizdist.device": str(self._device.name),
+            **self._device.told,
         }
         if kind is Kind.SEND:
-            return self._site("rendezvous.send", node, "executor", attributes)
+            lane = "executor" if self._gpu is None else "launch"
+            return self._site("rendezvous.send", node, lane, attributes)
         return self._site("rendezvous.recv", node, "recv", attributes)
 
     def _site(self, kind: str, node: Node, lane: str, attributes: Mapping[str, Any]) -> int:
@@ -240,10 +261,3 @@ def _reading(kernel: Kernel, ports: set[int]) -> Kernel:
         return kernel(*(read(x) if port in ports else x for port, x in enumerate(inputs)))
 
     return call
-
-
-def _mover(device: torch.device) -> Kernel:
-    """What puts a value that came from elsewhere where the partition computes."""
-    if device.type == "cpu":
-        return _as_is
-    return lambda tensor: tensor.to(device)

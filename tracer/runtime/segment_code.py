@@ -17,6 +17,9 @@ segment has a plain and a traced text; they differ by the record calls around th
      e5 = now()
      ended(b, z, s, e5, ready, getattr(v4, 'nbytes', 0), …, i)
 
+On a GPU the span around the call is a launch, `g = mark()` before it and `launched(…)` after it put
+the events of the op itself on the stream, and `h6` hands values over in place of `send`.
+
 The record calls are the writer's `begin` and `end`, spelled out: called as functions they would
 cost a small kernel's time again.
 """
@@ -29,6 +32,7 @@ from typing import Any
 from tracer.model.trace_folder import Flag
 from tracer.record.recorder import Recorder
 from tracer.record.ring import BEGUN, ENDED
+from tracer.runtime.gpu import Gpu
 from tracer.runtime.prepared import Kind, PreparedNode
 from tracer.runtime.segments import Segment
 
@@ -72,6 +76,7 @@ def compile_segment(
     segment: Segment,
     slots: Mapping[int, int],
     recorder: Recorder,
+    gpu: Gpu | None = None,
 ) -> SegmentCode:
     namespace: dict[str, Any] = {
         "now": recorder.now,
@@ -79,12 +84,16 @@ def compile_segment(
         "ended": ENDED.pack_into,
         "fail": lambda span, error: recorder.annotate(span, {}, error=str(error)),
     }
+    if gpu is not None:
+        namespace |= {"mark": gpu.mark, "launched": gpu.launched}
     for position in segment.nodes:
         node = nodes[position]
         namespace[f"k{position}"] = node.kernel
         namespace[f"c{position}"] = node.key
         namespace[f"s{position}"] = node.site
         namespace[f"n{position}"] = node.key_number
+        namespace[f"d{position}"] = node.run_site
+        namespace[f"h{position}"] = node.sends
     writer = _Text(nodes, segment, slots)
     texts = writer.lines(_PLAIN, traced=False), writer.lines(_TRACED, traced=True)
     plain, traced = (_function(lines, namespace) for lines in texts)
@@ -92,7 +101,10 @@ def compile_segment(
         function.__code__: [position for _, position in lines]
         for function, lines in zip((plain, traced), texts, strict=True)
     }
-    return SegmentCode(plain, traced, node_at, nodes[segment.nodes[0]].site)
+    site = nodes[segment.nodes[0]].site
+    if gpu is None:
+        return SegmentCode(plain, traced, node_at, site)
+    return SegmentCode(gpu.on_stream(plain), gpu.on_stream(traced), node_at, site)
 
 
 _Lines = list[tuple[str, int]]  # a line and the position of its node, -1: of none
@@ -151,6 +163,9 @@ class _Text:
             inputs = f"args[c{position}]"
         if node.is_read:
             inputs = f"k{position}({inputs})"
+        if node.sends is not None:
+            span = ", False, span, ctx" if traced else ""
+            return f"h{position}(send, c{position}, {inputs}{span})"
         if node.kind is Kind.SEND:
             span = ", False, span" if traced else ""
             return f"send(c{position}, {inputs}{span})"
@@ -167,12 +182,19 @@ class _Text:
         version = f"v{node.variable}.version" if node.variable >= 0 else "0"
         before = [] if node.writes or node.variable < 0 else [(f"r = {version}", position)]
         extra = version if node.writes else "r" if before else "0"
+        after: _Lines = []
+        if node.kind is Kind.KERNEL and node.run_site:
+            before.append(("g = mark()", position))
+            line = f"launched(d{position}, ctx, span, s, g, {num_bytes}, {extra})"
+            after.append((line, position))
+            num_bytes = extra = "0"
         return [
             ("s = now()", position),
             ("b, a, z, i, span = take()", position),
             (f"begun(b, a, s{position}, row, step, 0, hi, lo, span, parent, s, i)", position),
             *before,
             (call, position),
+            *after,
             (f"e{position} = now()", position),
             (
                 f"ended(b, z, s, e{position}, {ready}, {num_bytes}, 0, {extra}, n{position}, 0, i)",

@@ -10,7 +10,9 @@ from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.graph import Graph, Input
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
+from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import MasterInterface, RunStepRequest, RunStepResult, StepError
 from tracer.runtime.master import STEP_TIMEOUT_S, Master
 from tracer.runtime.worker import Worker
@@ -189,11 +191,12 @@ class DirectSession(Session):
         label: str = "worker:0",
         step_timeout_s: float = STEP_TIMEOUT_S,
         executor: ExecutorKind = "generated",
+        driver: Driver = CUDA,
     ) -> None:
         task = TaskName(LOCALHOST, 0)
         env = WorkerEnv(
             task,
-            make_devices(task, devices),
+            make_devices(task, devices, tracing.recorder, driver),
             recorder=tracing.recorder,
             executor=executor,
             label=label,

@@ -58,8 +58,19 @@ def error_at(
     return StepError(reason.code, reason.message, task=partition.task, node=name)
 
 
-def value_of(partition: PreparedPartition, node: PreparedNode, received: Received) -> Any:
-    """What a `_Recv` got, on its device. Raises StepError if there is nothing to compute with."""
+def device_error(partition: PreparedPartition, error: Exception) -> StepError:
+    """What a GPU failed with after its launches had gone well; of which node, it does not say."""
+    text = f"{partition.device.name} ({partition.device.physical}): {error}"
+    return StepError("INTERNAL", text, task=partition.task)
+
+
+def value_of(
+    partition: PreparedPartition, node: PreparedNode, received: Received, span: OpenSpan | None
+) -> Any:
+    """What a `_Recv` got, on its device; a copy to a GPU is told under the recv's span.
+
+    Raises StepError if there is nothing to compute with.
+    """
     if received.error is not None:
         raise received.error
     if received.is_dead:
@@ -70,7 +81,9 @@ def value_of(partition: PreparedPartition, node: PreparedNode, received: Receive
             task=partition.task,
             node=node.name,
         )
-    return node.kernel(received.tensor)
+    if not node.run_site or span is None or not span.context.sampled:
+        return node.kernel(received.tensor)
+    return node.kernel(received.tensor, span.context)
 
 
 def close_recv(recorder: Recorder, span: OpenSpan, received: Received, *, is_remote: bool) -> int:

@@ -167,4 +167,4 @@ class Worker:
         for session in sessions:
             session.close()
         for device in self.env.devices:
-            device.thread.close()
+            device.close()

@@ -4,7 +4,7 @@ Our writer appends whole gzip members, so a file is good up to its last whole me
 looks. A reader remembers that place: what comes after is tried again when the file has grown.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -53,7 +53,7 @@ class SpanFile:
         rest = b""
         while rest or (rest := file.read(BLOCK_BYTES)):
             member = Member(rest)
-            lines = self._counted(_lines_of_member(member, self.offset, file))
+            lines = _lines_of_member(member, self.offset, file, self._count)
             if salvage:
                 yield from lines
             else:
@@ -69,28 +69,39 @@ class SpanFile:
         while text := file.readline(LINE_BYTES):
             if not text.endswith(b"\n") and not salvage:
                 return
-            yield from self._counted(iter([Line(self.offset, 0, text)]))
+            self._count(len(text))
+            yield Line(self.offset, 0, text)
             self.offset += len(text)
 
-    def _counted(self, lines: Iterator[Line]) -> Iterator[Line]:
-        for line in lines:
-            self.inflated += len(line.text)
-            check_limit(self.path.name, self.inflated, self._limit)
-            yield line
+    def _count(self, num_bytes: int) -> None:
+        self.inflated += num_bytes
+        check_limit(self.path.name, self.inflated, self._limit)
 
 
-def _lines_of_member(member: Member, offset: int, file: BinaryIO) -> Iterator[Line]:
-    """Whole lines; the last one needs no newline if the member is whole."""
-    number, tail = 0, b""
+def _lines_of_member(
+    member: Member, offset: int, file: BinaryIO, count: Callable[[int], None] = lambda _: None
+) -> Iterator[Line]:
+    """Whole lines; the last one needs no newline if the member is whole.
+
+    `count` hears of every block while it is inflated. The parts of a line that goes on and on are
+    joined once.
+    """
+    number, parts, length = 0, list[bytes](), 0
     for block in member.blocks(file):
-        *whole, tail = (tail + block).split(b"\n")
-        for text in whole:
-            yield Line(offset, number, text)
-            number += 1
-        if len(tail) > LINE_BYTES:
+        count(len(block))
+        first, *others = block.split(b"\n")
+        parts.append(first)
+        length += len(first)
+        if others:
+            *whole, tail = b"".join(parts), *others
+            for text in whole:
+                yield Line(offset, number, text)
+                number += 1
+            parts, length = [tail], len(tail)
+        if length > LINE_BYTES:
             raise TraceError(f"a line of more than {LINE_BYTES >> 20} MiB is no span file's")
-    if tail and member.whole:
-        yield Line(offset, number, tail)
+    if length and member.whole:
+        yield Line(offset, number, b"".join(parts))
 
 
 def read_lines(path: Path, member: int, wanted: Collection[int]) -> dict[int, bytes]:

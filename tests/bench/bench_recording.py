@@ -3,18 +3,16 @@
 import json
 import os
 import sys
-from pathlib import Path
 
-from tests.bench.blocks import Peer, interleave
+from tests.bench.blocks import interleave
+from tests.bench.peers import ours
 
-ROOT = Path(__file__).parent.parent.parent
 ROUNDS, SECONDS = 20, 1.0
 
 
 def main() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    peer = Peer("vizdist", [sys.executable, "-m", "tests.bench.peer_vizdist"], environment)
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    peer = ours(sys.argv[2] if len(sys.argv) > 2 else "grpc")
     try:
         figures = {
             f"{workers} worker(s)": interleave(
@@ -24,7 +22,8 @@ def main() -> None:
         }
     finally:
         peer.end()
-    print(json.dumps({"bench": "traced against untraced step", **figures}, indent=1))
+    report = {"bench": "traced against untraced step", "load": os.getloadavg(), **figures}
+    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import json
 import statistics
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +20,27 @@ def serve_blocks(run: Callable[[str, float], Mapping[str, float]]) -> None:
     for line in sys.stdin:
         seconds, variant = line.split()
         print(json.dumps(run(variant, float(seconds))), flush=True)
+
+
+def drive(
+    works: Sequence[Callable[[], object]], seconds: float, cpu: Callable[[], float]
+) -> Mapping[str, float]:
+    """Each piece of work again and again on a thread of its own: a peer's answer for a block."""
+    counts = [0] * len(works)
+    before, began = cpu(), time.perf_counter()
+
+    def repeat(number: int) -> None:
+        while time.perf_counter() - began < seconds:
+            works[number]()
+            counts[number] += 1
+
+    threads = [threading.Thread(target=repeat, args=(i,)) for i in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter() - began
+    return {"steps": sum(counts), "seconds": took, "cpu_seconds": cpu() - before}
 
 
 class Peer:

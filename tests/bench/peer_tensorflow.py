@@ -1,16 +1,16 @@
-"""TensorFlow's side of bench_parameter_server: a ps, two workers, a client, `session.run` by gRPC.
+"""TensorFlow's side of the step benchmarks: a ps, two workers, a client, `session.run` by gRPC.
 
-Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
+Variants are those of peer_vizdist; a traced step is one with FULL_TRACE, whose statistics the
+client gets. Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
 """
 
+import functools
 import itertools
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -19,10 +19,11 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 import numpy as np
 import psutil
 import tensorflow as tf
-from blocks import serve_blocks
+from blocks import drive, serve_blocks
 
 v1 = tf.compat.v1
 SIZES, BATCH = (64, 32, 10), 64
+PULLS = {"1KB": 1 << 10, "64MB": 64 << 20}
 CONFIG = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
 
 
@@ -78,10 +79,38 @@ def training_step(spec, index):
     session = v1.Session(f"grpc://{spec['worker'][index]}", graph=graph, config=CONFIG)
     if index == 0:
         session.run(init)
+    traced = session.make_callable([loss, train], feed_list=[x, y], accept_options=True)
     run = session.make_callable([loss, train], feed_list=[x, y])
     features = random.rand(BATCH, SIZES[0]).astype("float32")
     labels = random.randint(0, SIZES[2], BATCH).astype("int32")
-    return lambda: run(features, labels)
+    options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE)
+
+    def step(is_traced):
+        if is_traced:
+            traced(features, labels, options=options, run_metadata=v1.RunMetadata())
+        else:
+            run(features, labels)
+
+    return step
+
+
+def pull_of(num_bytes, spec):
+    """A step in which worker:0 reads a float32 variable of the ps, and nothing is fetched."""
+    graph = tf.Graph()
+    with graph.as_default():
+        with v1.device("/job:ps/task:0"):
+            variable = v1.get_variable(
+                f"v{num_bytes}",
+                shape=[num_bytes // 4],
+                initializer=v1.zeros_initializer(),
+                use_resource=False,
+            )
+        with v1.device("/job:worker/task:0"):
+            pulled = tf.identity(variable, name="pulled")
+        init = variable.initializer
+    session = v1.Session(f"grpc://{spec['worker'][0]}", graph=graph, config=CONFIG)
+    session.run(init)
+    return session.make_callable(pulled.op)
 
 
 def cpu_seconds(servers):
@@ -96,32 +125,22 @@ def main():
     }
     servers = start_servers(spec)
     steps = [training_step(spec, index) for index in range(2)]
+    pulls = {name: pull_of(size, spec) for name, size in PULLS.items()}
 
     def block(variant, seconds):
-        """`1` or `2`: how many workers step at once."""
-        counts = [0, 0]
-        before, began = cpu_seconds(servers), time.perf_counter()
-
-        def drive(index):
-            while time.perf_counter() - began < seconds:
-                steps[index]()
-                counts[index] += 1
-
-        threads = [threading.Thread(target=drive, args=(i,)) for i in range(int(variant))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        took = time.perf_counter() - began
-        return {
-            "steps": sum(counts),
-            "seconds": took,
-            "cpu_seconds": cpu_seconds(servers) - before,
-        }
+        workers, _, traced = variant.partition("-")
+        if variant in pulls:
+            work = [pulls[variant]]
+        else:
+            work = [functools.partial(step, bool(traced)) for step in steps[: int(workers)]]
+        return drive(work, seconds, functools.partial(cpu_seconds, servers))
 
     for _ in range(50):
         for step in steps:
-            step()
+            step(False)
+        pulls["1KB"]()
+    for _ in range(5):
+        pulls["64MB"]()
     serve_blocks(block)
     for server in servers:
         server.kill()

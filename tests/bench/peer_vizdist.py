@@ -2,7 +2,8 @@
 
 The same work as peer_tensorflow: each step the client sends the batch with RunStep and fetches the
 loss. Variants are `1` or `2` (workers that step at once) and `1-traced`, `2-traced`, which record
-every step; a collector runs all the time.
+every step; `1KB` and `64MB` are steps that read a variable of that size from the ps. A collector
+runs all the time. PEER_TRANSPORT says how the processes talk.
 """
 
 import json
@@ -11,18 +12,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import psutil
 import torch
 
-from tests.bench.blocks import serve_blocks
+from tests.bench.blocks import drive, serve_blocks
 from tracer.capture_graph.capture import CapturedStep
 from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph_builder import GraphBuilder
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Manifest
 from tracer.record.collector import start_collector
@@ -33,22 +34,32 @@ from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.session import Session, Tracing
 from tracer.server import Server, ServerConfig
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
-from tracer.workloads.digits_mlp import WORKLOAD
+from tracer.workloads import digits_mlp
 
+WORKLOAD = digits_mlp.workload()
 TASKS = (TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1))
 NOT_SAMPLED = SpanContext(0, 1, sampled=False)
 SCRATCH = "PEER_SCRATCH"  #: environment: folder of the rings
+SIZES = {"1KB": 1 << 10, "64MB": 64 << 20}
 
 
 def serve(task: TaskName) -> None:
     """Says its address, hears the cluster's, serves until standard input ends."""
     recorder = Recorder(Path(os.environ[SCRATCH]), str(task))
-    server = Server(task, ("cpu:0",), ServerConfig(recorder, NOT_SAMPLED))
+    server = Server(task, ("cpu:0",), ServerConfig(recorder, NOT_SAMPLED, sockets=sockets()))
     print(server.address, flush=True)
     addresses = dict(zip(TASKS, json.loads(sys.stdin.readline()), strict=True))
     server.join(cluster_at(addresses))
     sys.stdin.read()
     os._exit(0)
+
+
+def sockets() -> Path | None:
+    if os.environ.get("PEER_TRANSPORT") != "local":
+        return None
+    folder = Path(os.environ[SCRATCH]) / "sockets"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def cluster_at(addresses: Mapping[TaskName, str]) -> ClusterSpec:
@@ -87,7 +98,7 @@ class Client:
         self.is_traced = False
         self._worker = worker
         graph = ParameterServerV1().assign(captured.graph, worker, cluster)
-        master = RemoteMaster(cluster.address(worker), recorder=recorder)
+        master = RemoteMaster(cluster.address(worker), recorder=recorder, sockets=sockets())
         session = Session(master, graph, Tracing(recorder, NOT_SAMPLED, self._context))
         if worker.index == 0:
             session.run(captured.init)
@@ -99,6 +110,23 @@ class Client:
 
     def _context(self, number: int) -> SpanContext:
         return trace_of_step("bench", str(self._worker), number, sampled=self.is_traced)
+
+
+def pull_of(num_bytes: int, cluster: ClusterSpec) -> Callable[[], object]:
+    """A step in which worker:0 reads a float32 variable of the ps, and nothing is fetched."""
+    b = GraphBuilder()
+    shape = [num_bytes // 4]
+    with b.device("/job:ps/task:0"):
+        value = b.placeholder(shape, name="value")
+        variable = b.op("VarHandleOp", name=f"v{num_bytes}", dtype="float32", shape=shape)
+        init = b.op("AssignVariableOp", variable, value, name="init", dtype="float32")
+        read = b.op("ReadVariableOp", variable, name="read", dtype="float32")
+    with b.device("/job:worker/task:0"):
+        pulled = b.op("Identity", read, name="pulled")
+    master = RemoteMaster(cluster.address(TaskName("worker", 0)), sockets=sockets())
+    session = Session(master, b.graph())
+    session.run((init.node,), {"value:0": torch.zeros(shape)})
+    return session.make_callable((pulled.node,))
 
 
 def cpu_seconds(pids: list[int]) -> float:
@@ -117,32 +145,22 @@ def main() -> None:
     recorder = Recorder(scratch, "client")
     clients = [Client(captured, cluster, task, recorder) for task in TASKS if task.job == "worker"]
 
+    pulls = {name: pull_of(size, cluster) for name, size in SIZES.items()}
     pids = [os.getpid(), collector.pid, *(server.pid for server in servers)]
 
     def block(variant: str, seconds: float) -> Mapping[str, float]:
         workers, _, traced = variant.partition("-")
         for client in clients:
             client.is_traced = bool(traced)
-        counts = [0, 0]
-        before, began = cpu_seconds(pids), time.perf_counter()
-
-        def drive(index: int) -> None:
-            while time.perf_counter() - began < seconds:
-                clients[index].step()
-                counts[index] += 1
-
-        threads = [threading.Thread(target=drive, args=(i,)) for i in range(int(workers))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        took = time.perf_counter() - began
-        cpu = cpu_seconds(pids) - before
-        return {"steps": sum(counts), "seconds": took, "cpu_seconds": cpu}
+        steps = [pulls[variant]] if variant in pulls else [c.step for c in clients[: int(workers)]]
+        return drive(steps, seconds, partial(cpu_seconds, pids))
 
     for _ in range(50):
         for client in clients:
             client.step()
+        pulls["1KB"]()
+    for _ in range(5):
+        pulls["64MB"]()
     serve_blocks(block)
     for server in servers:
         server.kill()

@@ -302,6 +302,25 @@ def test_a_forked_child_records_in_a_folder_of_its_own() -> None:
     assert len({span.span for span in spans}) == 3
 
 
+def test_a_forked_child_ends_none_of_its_parents_spans() -> None:
+    with recorded(clock=FakeClock()) as recording:
+        recorder = recording.recorder
+        waiting = recorder.open(recorder.site("rpc.client"), STEP)
+        with recorder.span("session.run", STEP) as span:
+            span.set("vizdist.session.handle", "mine")
+            if (child := os.fork()) == 0:
+                span.set("vizdist.session.handle", "the child's")
+                span.__exit__(ValueError, ValueError("in the child"), None)
+                waiting.close(flags=Flag.ERROR)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            assert recording.spans() == []
+        waiting.close()
+        spans = recording.spans()
+    assert [(span.kind, span.flags) for span in spans] == [("rpc.client", 0), ("session.run", 0)]
+    assert spans[1].attributes["vizdist.session.handle"] == "mine"
+
+
 def test_the_checks_find_what_is_wrong() -> None:
     with recorded(clock=FakeClock()) as recording:
         recorder, writer = recording.recorder, recording.recorder.writer()

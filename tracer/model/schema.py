@@ -38,7 +38,8 @@ class SpanKind:
     attributes: Mapping[str, str]
 
     def allows(self, attribute: str) -> bool:
-        return attribute in self.attributes or attribute in COMMON_ATTRIBUTES
+        own = self.attributes
+        return attribute in own or attribute in COMMON_ATTRIBUTES or "*" in own
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Mapping[str, Mapping[str, Any]]:
@@ -64,8 +65,8 @@ SPAN_KINDS: Mapping[str, SpanKind] = {
         lane=row["lane"],
         hot=row.get("hot", False),
         extra=row.get("extra", ""),
-        attributes=row.get("attributes", {}),
         hands_on=row.get("hands_on", False),
+        attributes=row.get("attributes", {}),
     )
     for name, row in _flatten(_TABLE).items()
 }

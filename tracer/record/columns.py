@@ -7,7 +7,7 @@ sorts.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -92,8 +92,13 @@ class Columns:
         self._classes: list[list[_Written]] = [[]]  #: small segments by size class
         self._num_segments = 0
 
-    def add(self, home: HomeReader, records: Records, places: Places) -> None:
-        """Takes spans that stand in the span file; places are in the order of the records."""
+    def add(
+        self, home: HomeReader, records: Records, places: Places, names: Mapping[int, str]
+    ) -> None:
+        """Takes spans that stand in the span file; places are in the order of the records.
+
+        `names` are those of spans that are not called as their sites.
+        """
         at, sites = records["site"], home.sites
         extra = records["extra"]
         is_wait, is_version = (
@@ -113,6 +118,10 @@ class Columns:
         }
         for name, texts in _site_texts(sites).items():
             chunk[name] = self._words[name].codes(texts)[at]
+        if names:
+            at = np.flatnonzero(np.isin(records["span"], list(names)))
+            texts = [names[span] for span in records["span"][at].tolist()]
+            chunk["name"][at] = self._words["name"].codes(texts)
         self._pending.append(chunk)
 
     def flush(self) -> None:

@@ -6,7 +6,7 @@ in one turn refers to was written before it, so it is found in the same turn.
 
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,14 +53,34 @@ class SiteInfo:
     name: str
     lane: str
     attributes: dict[str, Any]
+    origin: dict[str, str] = field(default_factory=dict)  #: of users' spans: otel, scope, version
 
 
 @dataclass(slots=True)
 class Annotation:
-    """Attributes of one span that are not record fields, and why it failed."""
+    """What one span carries that is not a record field: attributes, why it failed.
+
+    Users' spans carry more: events [time, name, attributes, number dropped], links [trace id, span
+    id, attributes, number dropped], a name of their own, and how many of each were dropped.
+    """
 
     attributes: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    name: str = ""
+    is_ok: bool = False
+    events: list[tuple[int, str, dict[str, Any], int]] = field(default_factory=list)
+    links: list[tuple[str, str, dict[str, Any], int]] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def add(self, told: Mapping[str, Any]) -> None:
+        """One more entry about the span; what comes later wins."""
+        self.attributes |= told.get("attributes", {})
+        self.error = told.get("error", self.error)
+        self.name = told.get("name", self.name)
+        self.is_ok = told.get("is_ok", self.is_ok)
+        self.events += told.get("events", ())
+        self.links += told.get("links", ())
+        self.dropped |= told.get("dropped", {})
 
 
 class HotFile:
@@ -298,9 +318,7 @@ class HomeReader:
     def _annotate(self) -> None:
         for rare in self._rare.values():
             for entry in rare.take():
-                note = self._annotations.setdefault(entry["span"], Annotation())
-                note.attributes |= entry["attributes"]
-                note.error = entry.get("error", note.error)
+                self._annotations.setdefault(entry["span"], Annotation()).add(entry)
 
     def _annotations_of(self, records: Records) -> dict[int, Annotation]:
         if not self._annotations:

@@ -9,6 +9,7 @@ SCRATCH/<task>.<attempt>/
   closed.json       the recorder ended in order, how many spans it recorded, steps it left out
 """
 
+import ctypes
 import fcntl
 import json
 import mmap
@@ -30,6 +31,7 @@ HOT_SUFFIX = ".hot"
 RARE_SUFFIX = ".rare"
 COLLECTOR_LOCK = "collector.lock"
 SCRATCH_BYTES = 1 << 30  #: room that rings may need while the collector lags
+MAP_FIXED = 0x10  #: of mmap(2), the same on Linux and macOS; Python does not name it
 PREFIX = "vizdist-"  #: of scratch folders
 ABANDONED_S = 600.0  #: after which a scratch folder without a process is nobody's
 
@@ -55,6 +57,19 @@ def new_buffer(path: Path, size: int) -> mmap.mmap:
         raise
     finally:
         os.close(descriptor)
+
+
+def make_private(buffer: mmap.mmap | bytearray) -> None:
+    """Puts memory of this process alone in place of a mapped file that is another's to write."""
+    size = len(buffer)
+    held = (ctypes.c_char * size).from_buffer(buffer)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+    libc.mmap.restype = ctypes.c_void_p
+    how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED
+    at = ctypes.addressof(held)
+    if libc.mmap(at, size, mmap.PROT_READ | mmap.PROT_WRITE, how, -1, 0) != at:
+        raise OSError(ctypes.get_errno(), "the rings of the parent process could not be let go")
 
 
 def make_scratch() -> Path:

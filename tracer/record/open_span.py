@@ -1,6 +1,6 @@
 """Spans as objects: those that end on any thread, and rare ones with attributes of any kind."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -130,6 +130,7 @@ class RareSpan:
     __slots__ = (
         "_end",
         "_flags",
+        "_leave",
         "_recorder",
         "_site",
         "_start",
@@ -149,16 +150,20 @@ class RareSpan:
         self._start = 0
         self._end = 0
         self._writer: Writer | None = None
+        self._leave: Callable[[], None] | None = None
         self.span = 0
         self.context = ctx
 
     def __enter__(self) -> Self:
+        is_root = not self.context.span
         if self.context.sampled:
             self._writer = self._recorder.writer()
             self._start = self._recorder.now()
             self.span = self._writer.begin(self._site, self.context, self._start)
             self.context = self.context.under(self.span)
             self._tell()
+        if (enter := self._recorder.enter) is not None:
+            self._leave = enter(self.context, is_root=is_root)
         return self
 
     def __exit__(
@@ -167,6 +172,8 @@ class RareSpan:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._leave is not None:
+            self._leave()
         if self._writer is None:
             return
         self.stop_clock()

@@ -8,6 +8,7 @@ members.
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,8 +39,10 @@ LINE_BYTES: Final = (
 )  #: a line is closed before it grows beyond, so that members stay small
 GZIP_FORM: Final = 31  #: zlib's word for a gzip header and a 32 KiB window
 MEMBER_BYTES: Final = 4 << 20  #: of text, before compression
-OTEL_KIND: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3}
+OTEL_KIND: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
 _ERROR_STATUS = '"status":{"code":2}'
+_LINKS = '"links":['
+_NAME = re.compile(r'"name":"(?:[^"\\]|\\.)*"')  # the first in a span is its own
 
 
 def quoted(text: str) -> str:
@@ -100,12 +103,13 @@ def make_template(site: SiteInfo, row: int, bits: int, flags: int) -> Template:
     if "parent" in present:
         parts.append('"parentSpanId":"%016x"')
         fields.append("parent")
-    parts.append(f'"name":{_literal(quoted(site.name))},"kind":{OTEL_KIND[kind.otel]}')
+    otel = OTEL_KIND[site.origin.get("otel", kind.otel)]
+    parts.append(f'"name":{_literal(quoted(site.name))},"kind":{otel}')
     parts.append('"startTimeUnixNano":"%d","endTimeUnixNano":"%d"')
     fields += ["start", "end"]
     if "link" in present:
         what = attributes_json({"link.kind": "data"})
-        parts.append(f'"links":[{{"traceId":"%016x%016x","spanId":"%016x","attributes":[{what}]}}]')
+        parts.append(f'{_LINKS}{{"traceId":"%016x%016x","spanId":"%016x","attributes":[{what}]}}]')
         fields += ["trace_hi", "trace_lo", "link"]
     if flags & Flag.ERROR:
         parts.append(_ERROR_STATUS)
@@ -129,7 +133,46 @@ def annotated(text: str, note: Annotation) -> str:
     if note.error:
         message = f'"status":{{"code":2,"message":{quoted(note.error)}}}'
         text = text.replace(_ERROR_STATUS, message, 1)
+    if note.name:
+        text = _NAME.sub(lambda _: f'"name":{quoted(note.name)}', text, count=1)
+    if note.links and _LINKS in text:
+        text = text.replace(_LINKS, f"{_LINKS}{_links_json(note)},", 1)
+    elif note.links:
+        text = _with(text, f"{_LINKS}{_links_json(note)}]")
+    for more in _more_json(note):
+        text = _with(text, more)
     return text
+
+
+def _with(text: str, more: str) -> str:
+    return f"{text[:-1]},{more}}}"
+
+
+def _links_json(note: Annotation) -> str:
+    return ",".join(
+        f'{{"traceId":"{trace}","spanId":"{span}",{_carried_json(attributes, dropped)}}}'
+        for trace, span, attributes, dropped in note.links
+    )
+
+
+def _more_json(note: Annotation) -> Iterator[str]:
+    """What only users' spans carry."""
+    if note.events:
+        events = ",".join(
+            f'{{"timeUnixNano":"{when}","name":{quoted(name)},{_carried_json(attributes, dropped)}}}'
+            for when, name, attributes, dropped in note.events
+        )
+        yield f'"events":[{events}]'
+    if note.is_ok:
+        yield '"status":{"code":1}'
+    for what, number in note.dropped.items():
+        yield f'"dropped{what.capitalize()}Count":{number}'
+
+
+def _carried_json(attributes: Mapping[str, Any], dropped: int) -> str:
+    """The attributes of an event or link."""
+    count = f',"droppedAttributesCount":{dropped}' if dropped else ""
+    return f'"attributes":[{attributes_json(attributes)}]{count}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +189,39 @@ class Encoder:
 
     def __init__(self, resource: Mapping[str, Any]) -> None:
         told = {**resource, "vizdist.schema.version": SCHEMA_VERSION}
-        self._head = (
-            f'{{"resourceSpans":[{{"resource":{{"attributes":[{attributes_json(told)}]}},'
-            f'"scopeSpans":[{{"scope":{{"name":"vizdist","version":"{__version__}"}},"spans":['
-        )
+        self._resource = f'{{"attributes":[{attributes_json(told)}]}}'
+        self._heads = [self._head("vizdist", __version__)]  #: of a line, by number of the scope
+        self._scopes: dict[tuple[str, str], int] = {}
+        self._scope_of = np.zeros(0, np.int64)  #: by site
         self._templates: dict[tuple[int, int, int, int], Template] = {}
 
+    def _head(self, scope: str, version: str) -> str:
+        told = f'{{"name":{quoted(scope)},"version":{quoted(version)}}}'
+        return (
+            f'{{"resourceSpans":[{{"resource":{self._resource},'
+            f'"scopeSpans":[{{"scope":{told},"spans":['
+        )
+
+    def _scopes_of(self, batch: Batch) -> npt.NDArray[np.int64]:
+        """The scope of each span: 0 is ours, users' spans have others."""
+        if new := batch.home.sites[len(self._scope_of) :]:
+            numbers = [self._scope_number(site.origin) if site.origin else 0 for site in new]
+            self._scope_of = np.concatenate([self._scope_of, np.array(numbers, np.int64)])
+        of_spans: npt.NDArray[np.int64] = self._scope_of[batch.records["site"]]
+        return of_spans
+
+    def _scope_number(self, origin: Mapping[str, str]) -> int:
+        known = origin["scope"], origin["version"]
+        if known not in self._scopes:
+            self._scopes[known] = len(self._heads)
+            self._heads.append(self._head(*known))
+        return self._scopes[known]
+
     def encode(self, batch: Batch) -> Encoded:
+        scopes = self._scopes_of(batch)
         bits = present_bits(batch.records, batch.home.sites)
-        alike = (batch.records["flags"], bits, batch.records["row"], batch.records["site"])
+        told = batch.records
+        alike = (told["flags"], bits, told["row"], told["site"], scopes)
         order = np.lexsort(alike)
         changes = [np.flatnonzero(np.diff(column[order])) + 1 for column in alike]
         edges = np.unique(np.concatenate([[0], *changes, [len(order)]])).tolist()
@@ -164,9 +231,14 @@ class Encoder:
             template = self._template(batch, group[0], int(bits[order[first]]))
             texts += _format(template, group, batch.home.keys)
         self._annotate(texts, batch, order)
-        groups = list(_line_groups(texts))
-        line_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-        return Encoded(order, line_of, [self._line(group) for group in groups])
+        scopes = scopes[order]
+        ends = list(_line_ends(texts, scopes))
+        sizes = [last - first for first, last in pairwise(ends)]
+        lines = [
+            f"{self._heads[scopes[first]]}{','.join(texts[first:last])}]}}]}}]}}\n".encode()
+            for first, last in pairwise(ends)
+        ]
+        return Encoded(order, np.repeat(np.arange(len(lines)), sizes), lines)
 
     def _template(self, batch: Batch, record: Any, bits: int) -> Template:
         known = (int(record["site"]), int(record["row"]), bits, int(record["flags"]))
@@ -183,18 +255,17 @@ class Encoder:
         for at in np.flatnonzero(np.isin(spans, noted)).tolist():
             texts[at] = annotated(texts[at], batch.annotations[int(spans[at])])
 
-    def _line(self, texts: list[str]) -> bytes:
-        return f"{self._head}{','.join(texts)}]}}]}}]}}\n".encode()
 
-
-def _line_groups(texts: list[str]) -> Iterator[list[str]]:
+def _line_ends(texts: list[str], scopes: npt.NDArray[np.int64]) -> Iterator[int]:
+    """Where lines begin and end: a line has one scope and is neither long nor large."""
+    changes = {0, *(np.flatnonzero(np.diff(scopes)) + 1).tolist()}
     first = size = 0
     for at, text in enumerate(texts):
-        if at > first and (at - first == LINE_SPANS or size + len(text) > LINE_BYTES):
-            yield texts[first:at]
+        if at in changes or at - first == LINE_SPANS or size + len(text) > LINE_BYTES:
+            yield at
             first, size = at, 0
         size += len(text)
-    yield texts[first:]
+    yield len(texts)
 
 
 def _format(template: Template, group: Records, keys: list[str]) -> Iterator[str]:

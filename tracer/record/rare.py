@@ -8,7 +8,7 @@ import mmap
 import struct
 from pathlib import Path
 
-from tracer.record.home import RARE_SUFFIX, new_buffer
+from tracer.record.home import RARE_SUFFIX, make_private, new_buffer
 
 LENGTH = struct.Struct("<I")
 GOES_ON = 0xFFFFFFFF
@@ -35,6 +35,10 @@ class RareRing:
         buffer[start : start + len(entry)] = entry
         LENGTH.pack_into(buffer, self._offset, len(entry))
         self._offset += needed
+
+    def disown(self) -> None:
+        if self._buffer is not None:
+            make_private(self._buffer)
 
     def _next_file(self, size: int) -> mmap.mmap:
         buffer = new_buffer(self._folder / f"{self._number}-{self._num_files}{RARE_SUFFIX}", size)

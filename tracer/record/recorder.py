@@ -35,9 +35,12 @@ from tracer.record.room import STOP_FILE
 from tracer.record.sites import Sites
 from tracer.record.writer import Writer
 
+Enter = Callable[..., Callable[[], None]]
+
 FULL_FILES: Final = 64  #: ring files of a thread (1 MiB each) at which a step boundary waits
 WAIT_LIMIT_S: Final = 10.0  #: and for how long at most
 RUN_ID: Final = "vizdist.run.id"
+NAMED_SITES: Final = 1000  #: names of users' spans that are interned; further ones are told each
 
 _EMPTY: Final[Mapping[str, object]] = {}
 
@@ -67,6 +70,8 @@ class Recorder:
     ) -> None:
         self.task = task
         self.now, self._epoch_offset = _reading(clock)
+        #: called when a rare span begins, with its context; what it returns when that ends
+        self.enter: Enter | None = None
         self.new_span: Callable[[], int] = _span_ids()
         self._scratch = scratch
         self._stop = str(scratch / STOP_FILE)
@@ -84,6 +89,7 @@ class Recorder:
         self._sites = Sites(self._home.folder / SITES_FILE)
         self.lane_of: list[Lane] = self._sites.lane_of  #: by site number
         self._rare_sites: dict[tuple[str, str, str], int] = {}
+        self._user_sites: dict[tuple[str, str, tuple[str, str]], int] = {}
         self.site_of_wait = self.site("record.wait")
         self._settle()
         _register_for_fork(self)
@@ -112,9 +118,32 @@ class Recorder:
         """The number of a span's static part. Call it where things are set up, not in a step."""
         return self._sites.site(kind, name, lane, attributes)
 
+    def user_site(self, kind: str, name: str, otel: str, scope: tuple[str, str]) -> tuple[int, str]:
+        """The site of a span that is not ours, and its name where that is not the site's.
+
+        `otel` is OpenTelemetry's kind, `scope` the name and version of what made the span. There
+        may be no end of names.
+        """
+        known = name, otel, scope
+        if (site := self._user_sites.get(known)) is not None:
+            return site, ""
+        is_named = len(self._user_sites) < NAMED_SITES
+        origin = {"otel": otel, "scope": scope[0], "version": scope[1]}
+        site = self._sites.site(kind, name if is_named else "", "", _EMPTY, origin)
+        if is_named:
+            self._user_sites[known] = site
+        return site, "" if is_named else name
+
     def key(self, text: str) -> int:
         """The number of a rendezvous key; 0 is the empty one."""
         return self._sites.key(text)
+
+    def reading_of(self, epoch_ns: int) -> int:
+        """What `now` read at that time."""
+        return epoch_ns - self._epoch_offset
+
+    def epoch_ns(self) -> int:
+        return self.now() + self._epoch_offset
 
     def writer(self) -> Writer:
         """This thread's writer; look it up once a dispatch."""
@@ -134,11 +163,11 @@ class Recorder:
             self._writers.append(writer)
             return writer
 
-    def open(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
-        """Opens a span that may end on any thread and in any order."""
+    def open(self, site: int, ctx: SpanContext, key: int = 0, start: int = 0) -> OpenSpan:
+        """Opens a span, at `start` or now, that may end on any thread and in any order."""
         if not ctx.sampled:
             return NoSpan(ctx, self.now())
-        return self.writer().open(site, ctx, key)
+        return self.writer().open(site, ctx, key, start)
 
     def span(
         self, kind: str, ctx: SpanContext, name: str = "", lane: str = "", **attributes: object
@@ -152,10 +181,15 @@ class Recorder:
 
     def annotate(self, span: int, attributes: Mapping[str, object], error: str = "") -> None:
         """Adds attributes to a span that has not ended; `error` is its status message."""
-        entry: dict[str, Any] = {"span": span, "attributes": clean_all(attributes)}
+        entry: dict[str, Any] = {"attributes": clean_all(attributes)}
         if error:
             entry["error"] = clean_text(error)
-        self.writer().annotate(json.dumps(entry).encode())
+        self.tell(span, entry)
+
+    def tell(self, span: int, entry: Mapping[str, Any]) -> None:
+        """The same with all that `drain.Annotation` can hold; values are clean."""
+        told = json.dumps({"span": span, **entry})
+        self.writer().annotate(told.encode())
 
     def step_boundary(self) -> None:
         """Between two steps: waits for the collector where a ring is over-full; records that."""
@@ -207,6 +241,8 @@ class Recorder:
         if self._is_closed:  # its descriptors may be somebody else's by now
             return
         self.new_span = _span_ids()
+        for writer in self._writers:
+            writer.disown()
         self._home.leave()
         self._sites.close()
         self._home = Home.make(self._scratch, self.task)
@@ -244,6 +280,7 @@ class _NoRecorder(Recorder):
 
     def __init__(self) -> None:
         self.task = ""
+        self.enter = None
         self.run = trace_of_step("", "run", 0, sampled=False)
         self.now = SystemClock.now_ns
         self.new_span = _span_ids()
@@ -265,7 +302,7 @@ class _NoRecorder(Recorder):
     def writer(self) -> Writer:
         return self._writer
 
-    def open(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
+    def open(self, site: int, ctx: SpanContext, key: int = 0, start: int = 0) -> OpenSpan:
         return NoSpan(ctx, self.now())
 
     def span(
@@ -274,6 +311,9 @@ class _NoRecorder(Recorder):
         return RareSpan(self, 0, ctx._replace(sampled=False), attributes)
 
     def annotate(self, span: int, attributes: Mapping[str, object], error: str = "") -> None:
+        pass
+
+    def tell(self, span: int, entry: Mapping[str, Any]) -> None:
         pass
 
     def step_boundary(self) -> None:

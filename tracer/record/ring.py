@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracer.record.home import HOT_SUFFIX, new_buffer
+from tracer.record.home import HOT_SUFFIX, make_private, new_buffer
 
 BEGUN = struct.Struct(
     "<IIIIQQQQqQ"
@@ -103,6 +103,10 @@ class Ring:
             return _File(bytearray(size), self._capacity)
         self._files.append(file)
         return file
+
+    def disown(self) -> None:
+        for file in self._files:
+            make_private(file.buffer)
 
     def num_begun(self) -> int:
         """Records begun so far, as they stand in the files."""

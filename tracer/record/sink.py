@@ -107,7 +107,8 @@ class Sink:
     def _write_batch(self, source: _Source, batch: Batch) -> None:
         encoded = source.encoder.encode(batch)
         places = self._append(source.file, encoded)
-        self._columns.add(source.home, batch.records[encoded.order], places)
+        names = {span: note.name for span, note in batch.annotations.items() if note.name}
+        self._columns.add(source.home, batch.records[encoded.order], places, names)
         source.written += len(batch.records)
         self._wrote(source.file.path, source.file.size)
 

@@ -11,13 +11,14 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracer.model.schema import SPAN_KINDS
 from tracer.record.attributes import Value, clean_all, clean_text
 from tracer.record.lanes import Lane
 
 _CLOSED = -1
+_OURS: Final[Mapping[str, str]] = {}
 
 
 class Sites:
@@ -25,7 +26,7 @@ class Sites:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._sites: dict[tuple[str, str, str, str], int] = {}
+        self._sites: dict[tuple[str, ...], int] = {}
         self._keys: dict[str, int] = {"": 0}
         self._lanes: dict[str, Lane] = {}
         self._told: list[bytes] = []
@@ -44,10 +45,20 @@ class Sites:
             os.close(self._file)
             self._file = _CLOSED
 
-    def site(self, kind: str, name: str, lane: str, attributes: Mapping[str, object]) -> int:
-        """Raises ValueError, with the nearest kinds, for a kind the schema does not have."""
+    def site(
+        self,
+        kind: str,
+        name: str,
+        lane: str,
+        attributes: Mapping[str, object],
+        origin: Mapping[str, str] = _OURS,
+    ) -> int:
+        """`origin` says who made such spans, if it was not vizdist.
+
+        Raises ValueError, with the nearest kinds, for a kind the schema does not have.
+        """
         static = json.dumps(clean_all(attributes)) if attributes else "{}"
-        known = (kind, name, lane, static)
+        known = (kind, name, lane, static, *origin.values())
         if (number := self._sites.get(known)) is not None:
             return number
         if kind not in SPAN_KINDS:
@@ -58,11 +69,13 @@ class Sites:
             )
         with self._lock:
             if known not in self._sites:
-                self._add_site(known, json.loads(static))
+                self._add_site(known, json.loads(static), origin)
             return self._sites[known]
 
-    def _add_site(self, known: tuple[str, str, str, str], attributes: dict[str, Value]) -> None:
-        kind, name, lane_name, _ = known
+    def _add_site(
+        self, known: tuple[str, ...], attributes: dict[str, Value], origin: Mapping[str, str]
+    ) -> None:
+        kind, name, lane_name = known[:3]
         text = clean_text(lane_name) or SPAN_KINDS[kind].lane
         number = len(self.lane_of)
         self._tell(
@@ -72,6 +85,7 @@ class Sites:
                 "name": clean_text(name) or kind,
                 "lane": text,
                 "attributes": attributes,
+                "origin": {key: clean_text(said) for key, said in origin.items()},
             }
         )
         self.lane_of.append(self._lanes.setdefault(text, Lane(text)))

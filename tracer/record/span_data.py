@@ -52,7 +52,7 @@ def decode(batch: Batch) -> Iterator[SpanData]:
             attributes |= note.attributes
         yield SpanData(
             kind=site.kind,
-            name=site.name,
+            name=(note and note.name) or site.name,
             task=batch.home.task,
             lane=lane,
             depth=depth,

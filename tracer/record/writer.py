@@ -58,7 +58,7 @@ class Record(Protocol):
 
 
 class OpenAny(Protocol):
-    def __call__(self, site: int, ctx: SpanContext, key: int = 0) -> OpenSpan: ...
+    def __call__(self, site: int, ctx: SpanContext, key: int = 0, start: int = 0) -> OpenSpan: ...
 
 
 class Writer:
@@ -66,6 +66,7 @@ class Writer:
 
     __slots__ = (
         "_chains",
+        "_rare",
         "_stack",
         "annotate",
         "begin",
@@ -92,7 +93,8 @@ class Writer:
         self.end: End = self._make_end()
         self.record: Record = self._make_record()
         self.open: OpenAny = self._make_open(recorder, lane_of)
-        self.annotate: Callable[[bytes], None] = RareRing(folder, number).append
+        self._rare = RareRing(folder, number)
+        self.annotate: Callable[[bytes], None] = self._rare.append
 
     def _make_begin(self) -> Begin:
         take, chains, pack, push = self.take, self._chains, BEGUN.pack_into, self._stack.append
@@ -190,9 +192,9 @@ class Writer:
     def _make_open(self, recorder: "Recorder", lane_of: Sequence[Lane]) -> OpenAny:
         take, pack, now = self.take, BEGUN.pack_into, recorder.now
 
-        def open_any(site: int, ctx: SpanContext, key: int = 0) -> OpenSpan:
+        def open_any(site: int, ctx: SpanContext, key: int = 0, start: int = 0) -> OpenSpan:
             """Opens a span that any thread may end."""
-            start = now()
+            start = start or now()
             lane = lane_of[site]
             row = lane.take_slot(start)
             place = buffer, at, _, number, span = take()
@@ -201,6 +203,12 @@ class Writer:
             return OpenSpan(recorder, ctx, key, lane, row, place, start)
 
         return open_any
+
+    def disown(self) -> None:
+        """In a forked child: what is still written here goes nowhere, the rings are the parent's."""
+        self.ring.disown()
+        self._rare.disown()
+        self.end = lambda *_, **__: None
 
     def abandon(self) -> None:
         """The thread is gone; what it left open stays so, and the next thread starts afresh."""

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.store.sample_trace import EPOCH, write_trace
 from vizdist.analysis.waiting import idle_wait
 from vizdist.store.columns import SpanRecord
@@ -43,6 +45,32 @@ def test_ops_of_another_task_do_not_count(tmp_path: Path) -> None:
 def test_of_two_values_the_next_to_come_is_waited_for(tmp_path: Path) -> None:
     trace = opened(tmp_path, recv(0, 100, 120), recv(0, 250, 260, depth=1))
     assert idle_of_recvs(trace) == [100, 150]
+
+
+def test_idle_time_is_what_looking_at_every_nanosecond_gives(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    for turn in range(20):
+        begins = random.integers(0, 300, 8)
+        ops = [op(at, at + int(random.integers(0, 40))) for at in begins.tolist()]
+        asked = random.integers(0, 200, 3).tolist()
+        recvs = [
+            recv(at, at + int(random.integers(1, 150)), at + 160, depth)
+            for depth, at in enumerate(asked)
+        ]
+        trace = opened(tmp_path / str(turn), *ops, *recvs)
+        assert idle_of_recvs(trace) == [brute_force(one, ops, recvs) for one in recvs]
+
+
+def brute_force(one: SpanRecord, ops: list[SpanRecord], recvs: list[SpanRecord]) -> int:
+    """How many ns before the value nothing ran, no other value came and this one was asked for."""
+    came = one.start + one.wait
+    at = came
+    others = {other.start + other.wait for other in recvs}
+    while at > one.start and not any(o.start < at <= o.end for o in ops):
+        at -= 1
+        if at in others:
+            break
+    return came - at
 
 
 def test_ops_have_no_wait(tmp_path: Path) -> None:

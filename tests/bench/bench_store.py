@@ -1,54 +1,111 @@
-"""The store at a million spans: opening, tiles, steps, a span's detail, an OTLP import. JSON."""
+"""The store at scale: opening, tiles, steps, one span, imports, memory. Prints JSON.
+
+    python -m tests.bench.bench_store [SPANS]      default 1,000,000; the budgets are for 10,000,000
+
+Every part runs in a process of its own, so that memory is that of what is measured. Times are those
+of a warm page cache; `load` is what else the machine was doing.
+"""
 
 import json
+import os
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tracer.model.trace_folder import COLUMNS, Flag, Manifest, manifest_path
-from vizdist.store.columns import SpanRecord, write_records
-from vizdist.store.tiles import pixel_edges
+from tracer.model.trace_folder import COLUMNS, SEGMENT_ROWS, Flag, Manifest, manifest_path
+from vizdist.figures.tile_bytes import tile_bytes
+from vizdist.store.segments import NUMBER_COLUMNS, TEXT_COLUMNS, Array, RowKey, write_segment
+from vizdist.store.tiles import TileSet, pixel_edges
 from vizdist.store.trace import Trace, open_trace
 
 EPOCH = 1_700_000_000_000_000_000
-SPANS = 1_000_000
 FOREIGN = 100_000
-ROWS, WIDTH = 160, 1600
+WORKERS, LANES, DEPTHS, FAN_OUT = 8, 5, 4, 8
+ROWS, WIDTH = WORKERS * LANES * DEPTHS, 1600
+STEP_SPANS = 2000
+NAMES = tuple(f"layer{number}/MatMul" for number in range(400))
+KINDS = ("op.run", "rendezvous.recv", "session.run")
 
 
-def busy_spans(count: int) -> Iterator[SpanRecord]:
-    """Nested rows of uneven weight, long spans, 0.1 % errors."""
+def nested_lane(random: np.random.Generator, leaves: int, lane: int) -> dict[str, Array]:
+    """Leaves of uneven length, some of them long, in spans that hold eight each, three levels up."""
+    length = random.integers(200, 40_000, leaves)
+    length[random.random(leaves) < 0.001] *= 500
+    start = EPOCH + 10 + np.cumsum(length + random.integers(2, 20_000, leaves)) - length
+    levels = [(DEPTHS - 1, start, start + length)]
+    for depth in range(DEPTHS - 2, -1, -1):
+        _, starts, ends = levels[-1]
+        first = np.arange(0, len(starts), FAN_OUT)
+        last = np.minimum(first + FAN_OUT, len(starts)) - 1
+        levels.append((depth, starts[first] - 1, ends[last] + 1))
+    return {
+        "row": np.concatenate([np.full(len(s), lane * DEPTHS + d) for d, s, _ in levels]),
+        "start": np.concatenate([s for _, s, _ in levels]),
+        "end": np.concatenate([e for _, _, e in levels]),
+    }
+
+
+def busy_spans(count: int) -> dict[str, Array]:
+    """All number columns: lanes of uneven weight, steps with roots, waits, 0.1 % errors."""
     random = np.random.default_rng(0)
-    weight = random.pareto(1.5, ROWS) + 0.05
-    share = (weight / weight.sum() * count).astype(int)
-    number = 0
-    for row, in_row in enumerate(share.tolist()):
-        length = random.integers(200, 40_000, in_row)
-        length[random.random(in_row) < 0.001] *= 500
-        gap = random.integers(0, 20_000, in_row)
-        start = EPOCH + np.cumsum(length + gap) - length
-        flags = np.where(random.random(in_row) < 0.001, Flag.ERROR, 0)
-        for at, ns, flag in zip(start.tolist(), length.tolist(), flags.tolist(), strict=True):
-            number += 1
-            yield SpanRecord(
-                f"worker:{row // 20}", f"executor CPU:{row % 20 // 4}", at, at + ns,
-                f"layer{number % 400}/MatMul", "op.run", row % 4, step=1 + number // 2000,
-                op="MatMul", span=number, trace_lo=1 + number // 2000, flags=flag, ready=at - 100,
-            )  # fmt: skip
+    weight = random.pareto(1.5, WORKERS * LANES) + 0.05
+    leaves = (weight / weight.sum() * count * (1 - 1 / FAN_OUT)).astype(int) + 1
+    lanes = [nested_lane(random, int(n), lane) for lane, n in enumerate(leaves)]
+    columns = {name: np.concatenate([lane[name] for lane in lanes]) for name in lanes[0]}
+    steps = count // STEP_SPANS
+    edges = EPOCH + np.linspace(0, int(columns["end"].max()) - EPOCH + 1, steps + 1).astype(int)
+    root = {"row": np.full(steps, ROWS), "start": edges[:-1], "end": edges[1:]}
+    columns = {name: np.concatenate((columns[name], root[name])) for name in columns}
+    total = len(columns["row"])
+    step = np.searchsorted(edges, columns["start"], "right")
+    is_root = columns["row"] == ROWS
+    waits = (columns["row"] // DEPTHS % LANES == 4) & ~is_root
+    missing = {name: kind for name, kind in NUMBER_COLUMNS.items() if name not in columns}
+    columns |= {name: np.zeros(total, kind) for name, kind in missing.items()}
+    columns |= {
+        "step": step,
+        "trace_lo": step,
+        "span": np.arange(1, total + 1),
+        "parent": np.where(is_root, 0, total - steps + step),
+        "ready": np.where(is_root, 0, columns["start"] - 100),
+        "wait": np.where(waits, 150, 0),
+        "version": np.full(total, -1),
+        "flags": np.where(random.random(total) < 0.001, Flag.ERROR, 0) * ~is_root,
+        "kind": np.select([is_root, waits], [2, 1], 0),
+        "name": np.arange(total) % len(NAMES),
+    }
+    return columns
 
 
-def write_own(folder: Path) -> Path:
+def write_own(folder: Path, count: int) -> None:
+    """Segments as a collector leaves them: each has a part of the run's time and spans of all rows."""
     (folder / COLUMNS).mkdir(parents=True)
-    count = write_records(folder / COLUMNS, busy_spans(SPANS))
-    manifest = Manifest("bench", outcome="done", recorded=count, written=count)
+    columns = busy_spans(count)
+    rows = [
+        RowKey(f"worker:{w}", f"executor CPU:{lane}", depth)
+        for w in range(WORKERS)
+        for lane in range(LANES)
+        for depth in range(DEPTHS)
+    ] + [RowKey("worker:0", "client", 0)]
+    words = {name: [""] for name in TEXT_COLUMNS} | {"name": list(NAMES), "kind": list(KINDS)}
+    order = np.argsort(columns["end"], kind="stable")
+    for number, at in enumerate(range(0, len(order), SEGMENT_ROWS)):
+        part = order[at : at + SEGMENT_ROWS]
+        zero = np.zeros(len(part), np.int32)
+        texts = {n: (columns[n][part] if n in columns else zero, w) for n, w in words.items()}
+        numbers = {name: columns[name][part] for name in NUMBER_COLUMNS}
+        write_segment(folder / COLUMNS / f"{number:08d}-{number:08d}.arrow", rows, numbers, texts)
+    manifest = Manifest("bench", outcome="done", recorded=len(order), written=len(order))
     manifest_path(folder).write_text(manifest.to_json())
-    return folder
 
 
 def write_foreign(path: Path) -> Path:
@@ -83,12 +140,13 @@ def milliseconds(action: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def quantiles(samples: list[float]) -> dict[str, float]:
+def quantiles(samples: Sequence[float]) -> dict[str, float]:
     low, middle, high = np.percentile(samples, [25, 50, 95])
     return {"p25": round(low, 2), "p50": round(middle, 2), "p95": round(high, 2)}
 
 
-def tile_times(trace: Trace, num_rows: int) -> dict[str, float]:
+def tile_times(trace: Trace, num_rows: int, *, whole: bool = False) -> dict[str, float]:
+    """Windows from all of the run to a ten-thousandth; `whole`: with what a browser gets of it."""
     random = np.random.default_rng(1)
     samples = []
     for turn in range(60):
@@ -96,22 +154,29 @@ def tile_times(trace: Trace, num_rows: int) -> dict[str, float]:
         start = trace.start + int(random.integers(0, max(1, trace.end - trace.start - length)))
         first = int(random.integers(0, ROWS - num_rows + 1))
         window = range(first, first + num_rows)
-        samples.append(milliseconds(partial(trace.tiles, start, start + length, WIDTH, window)))
+        ask = partial(trace.tiles, start, start + length, WIDTH, window)
+        samples.append(milliseconds(partial(answer, trace, ask) if whole else ask))
     return quantiles(samples)
+
+
+def answer(trace: Trace, ask: Callable[[], TileSet]) -> bytes:
+    return tile_bytes(trace, ask())
 
 
 def is_exact(trace: Trace, windows: int = 200) -> bool:
     """Whether tiles hold the longest span of every pixel, at random windows and rows."""
     random = np.random.default_rng(2)
     spans = trace.all
+    places = {row: np.flatnonzero(spans.row == row) for row in range(ROWS)}
     for _ in range(windows):
         low, high = sorted(int(x) for x in random.integers(trace.start, trace.end, 2))
         row, width = int(random.integers(0, ROWS)), int(random.integers(16, 400))
         edges = pixel_edges(low, high + 1, width)
-        inside = np.flatnonzero((spans.row == row) & (spans.start >= low) & (spans.start <= high))
-        pixel = np.searchsorted(edges, spans.start[inside], "right") - 1
+        start, length = spans.start[places[row]], spans.duration[places[row]]
+        inside = (start >= low) & (start <= high)
+        pixel = np.searchsorted(edges, start[inside], "right") - 1
         longest = np.zeros(width, np.int64)
-        np.maximum.at(longest, pixel, spans.duration[inside])
+        np.maximum.at(longest, pixel, length[inside])
         tiles = trace.tiles(low, high + 1, width, range(row, row + 1)).spans
         tiles = tiles.take(tiles.start >= low)
         shown = np.zeros(width, np.int64)
@@ -121,31 +186,59 @@ def is_exact(trace: Trace, windows: int = 200) -> bool:
     return True
 
 
+def resident_mb() -> int:
+    """What this process holds in memory now, mapped files included."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def measure_own(folder: Path) -> dict[str, Any]:
+    opening = [milliseconds(lambda: open_trace(folder).steps) for _ in range(20)]
+    trace = open_trace(folder)
+    first_tile = milliseconds(lambda: trace.tiles(trace.start, trace.end, WIDTH, range(40)))
+    found = {
+        "spans": len(trace),
+        "segments": len(trace.segments),
+        "steps": len(trace.steps),
+        "open_ms": quantiles(opening),
+        "first_tile_ms": round(first_tile, 1),
+        "tile_40_rows_ms": tile_times(trace, 40),
+        "tile_160_rows_ms": tile_times(trace, 160),
+        "tile_answer_40_rows_ms": tile_times(trace, 40, whole=True),
+        "rss_mb_of_views": resident_mb(),
+        "span_by_id_ms": quantiles(
+            [milliseconds(partial(trace.place, n)) for n in range(1, len(trace), len(trace) // 50)]
+        ),
+        "first_arrows_ms": round(milliseconds(lambda: trace.arrows(trace.start, trace.end)), 1),
+        "rss_mb_with_relations": resident_mb(),
+        "read_spans_per_s": round(len(trace) / np.median(opening) * 1000),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+    return found | {"exact_at_200_windows": is_exact(trace)}
+
+
+def measure_foreign(folder: Path) -> dict[str, Any]:
+    foreign = write_foreign(folder / "foreign.jsonl")
+    cpu = time.process_time()
+    seconds = milliseconds(lambda: open_trace(foreign)) / 1000
+    return {
+        "foreign_spans_per_s": round(FOREIGN / seconds),
+        "foreign_spans_per_cpu_s": round(FOREIGN / (time.process_time() - cpu)),
+    }
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        own = write_own(Path(folder) / "own.trace")
-        opening = [milliseconds(lambda: open_trace(own).steps) for _ in range(20)]
-        trace = open_trace(own)
-        first_tile = milliseconds(lambda: trace.tiles(trace.start, trace.end, WIDTH, range(40)))
-        result: dict[str, object] = {
-            "spans": len(trace),
-            "open_ms": quantiles(opening),
-            "first_tile_ms": round(first_tile, 1),
-            "tile_40_rows_ms": tile_times(trace, 40),
-            "tile_160_rows_ms": tile_times(trace, 160),
-            "exact_at_200_windows": is_exact(trace),
-            "span_by_id_ms": quantiles(
-                [milliseconds(partial(trace.place, n)) for n in range(1, SPANS, SPANS // 100)]
-            ),
-        }
-        foreign = write_foreign(Path(folder) / "foreign.jsonl")
-        cpu = time.process_time()
-        seconds = milliseconds(lambda: open_trace(foreign)) / 1000
-        result["foreign_spans_per_s"] = round(FOREIGN / seconds)
-        result["foreign_spans_per_cpu_s"] = round(FOREIGN / (time.process_time() - cpu))
-        result["peak_rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        json.dump(result, sys.stdout)
-        print()
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as alone,
+    ):
+        own = Path(name) / "own.trace"
+        alone.submit(write_own, own, count).result()
+        result = alone.submit(measure_own, own).result()
+        result |= alone.submit(measure_foreign, Path(name)).result()
+    json.dump({**result, "load": [round(one, 1) for one in os.getloadavg()]}, sys.stdout)
+    print()
 
 
 if __name__ == "__main__":

@@ -5,38 +5,44 @@ is the time from the last op to the value. When several values are awaited, it b
 that comes next, so at every instant a task waits for one thing at most.
 """
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vizdist.store.segments import Array
+from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 
 class _Task(NamedTuple):
-    """Op intervals by start, with the latest end so far; instants at which awaited values came."""
+    """When ops ran, as intervals in order that do not touch; when awaited values came."""
 
     starts: Array
     ends: Array
     arrivals: Array
 
 
-_KNOWN: WeakKeyDictionary[Spans, tuple[_Task, ...]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Spans, dict[str, _Task]] = WeakKeyDictionary()
+_OF_SEGMENT: WeakKeyDictionary[Segment, dict[str, _Task]] = WeakKeyDictionary()
 
 
 def idle_wait(trace: Trace, spans: Spans) -> Array:
     """ns just before the value of each recv in which its task had nothing to run; 0 for others."""
+    found = np.zeros(len(spans), np.int64)
+    waits = np.flatnonzero(spans.is_kind("rendezvous.recv") & (spans.wait > 0))
+    if not len(waits):
+        return found
     known = _KNOWN.get(trace.all)
     if known is None:
-        known = _KNOWN[trace.all] = _index(trace)
-    found = np.zeros(len(spans), np.int64)
-    waits = spans.is_kind("rendezvous.recv") & (spans.wait > 0)
-    owner = task_numbers(trace)[spans.row]
-    for number in np.unique(owner[waits]):
-        own = waits & (owner == number)
-        found[own] = _idle(known[number], spans.start[own], spans.start[own] + spans.wait[own])
+        known = _KNOWN[trace.all] = _joined(map(_tasks_of, trace.segments))
+    owner = task_numbers(trace)[spans.row[waits]]
+    for number in np.unique(owner):
+        own = waits[owner == number]
+        asked = spans.start[own]
+        found[own] = _idle(known[trace.tasks[number]], asked, asked + spans.wait[own])
     return found
 
 
@@ -46,20 +52,49 @@ def task_numbers(trace: Trace) -> Array:
     return np.array([place[row.task] for row in trace.rows], np.int64)
 
 
-def _index(trace: Trace) -> tuple[_Task, ...]:
-    spans = trace.all
-    owner = task_numbers(trace)[spans.row]
-    ops = spans.is_kind("op.run")
-    waits = spans.is_kind("rendezvous.recv") & (spans.wait > 0)
-    found = []
-    for number in range(len(trace.tasks)):
-        own = np.flatnonzero(ops & (owner == number))
-        own = own[np.argsort(spans.start[own], kind="stable")]
-        ends = np.maximum.accumulate(spans.end[own])
-        awaited = waits & (owner == number)
-        arrivals = np.unique(spans.start[awaited] + spans.wait[awaited])
-        found.append(_Task(spans.start[own], ends, arrivals))
-    return tuple(found)
+def _tasks_of(segment: Segment) -> dict[str, _Task]:
+    """Looked up once a segment, however often its trace grows."""
+    known = _OF_SEGMENT.get(segment)
+    if known is None:
+        known = _OF_SEGMENT[segment] = _joined(_rows_of(segment))
+    return known
+
+
+def _rows_of(segment: Segment) -> Iterable[dict[str, _Task]]:
+    columns = segment.columns
+    ops, recvs = segment.is_kind("op.run"), segment.is_kind("rendezvous.recv")
+    for row, low, high in zip(segment.rows, *segment.bounds, strict=True):
+        start, end, wait = (columns[name][low:high] for name in ("start", "end", "wait"))
+        run, came = ops[low:high], recvs[low:high] & (wait > 0)
+        yield {row.task: _Task(start[run], end[run], start[came] + wait[came])}
+
+
+def _joined(parts: Iterable[dict[str, _Task]]) -> dict[str, _Task]:
+    """What is known of each task in several parts, together."""
+    by_task: dict[str, list[_Task]] = defaultdict(list)
+    for part in parts:
+        for task, known in part.items():
+            by_task[task].append(known)
+    found = {}
+    for task, several in by_task.items():
+        starts, ends, arrivals = (np.concatenate(c) for c in zip(*several, strict=True))
+        found[task] = _Task(*_union(starts, ends), _distinct(arrivals))
+    return found
+
+
+def _distinct(instants: Array) -> Array:
+    """In order, each once; `np.unique` takes a hundred times as long for millions of instants."""
+    in_order = np.sort(instants, kind="stable")
+    return in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
+
+
+def _union(starts: Array, ends: Array) -> tuple[Array, Array]:
+    """Intervals that touch or overlap become one."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    is_first = np.append(True, starts[1:] > ends[:-1])[: len(starts)]
+    is_last = np.append(is_first[1:], True)[: len(starts)]
+    return starts[is_first], ends[is_last]
 
 
 def _idle(task: _Task, asked: Array, came: Array) -> Array:

@@ -60,6 +60,13 @@ class Segment:
     def __len__(self) -> int:
         return len(self.columns["row"])
 
+    def is_kind(self, kind: str) -> Array:
+        """A mask of the spans of a kind."""
+        kinds = self.texts["kind"]
+        code = kinds.index(kind) if kind in kinds else -1
+        mask: Array = self.columns["kind"] == code
+        return mask
+
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """Where each row's spans begin and end."""

@@ -216,7 +216,7 @@ class Joined(Lazy[Array]):
         parts = [(at, int(owner[at[0]])) for at in found]
 
         def pick(name: str) -> Array:
-            if name in self._made or not parts:
+            if name in self._made:
                 return self[name][places]
             cells = np.empty(len(places), NUMBER_COLUMNS.get(name, "int32"))
             for at, number in parts:

@@ -59,19 +59,26 @@ class TileIndex:
         return max(1, len(self.start).bit_length())
 
     @cached_property
-    def _keys(self) -> Array:
-        """Duration above position: the greatest key is the longest span, the latest of equals."""
-        longest = (1 << (63 - self._bits)) - 1
-        duration = np.clip(self.end - self.start, 0, longest)
-        keys: Array = (duration << self._bits) | np.arange(len(self.start))
-        return keys
+    def _rows(self) -> dict[int, tuple[Array, Array]]:
+        return {}
 
-    @cached_property
-    def _busy(self) -> Array:
-        """ns covered by the first n spans; differences within a row are its busy time."""
-        total = np.zeros(len(self.start) + 1, np.int64)
-        np.cumsum(np.maximum(self.end - self.start, 0), out=total[1:])
-        return total
+    def _of_row(self, row: int) -> tuple[Array, Array]:
+        """Keys and busy time of a row's spans, made when it is first looked at.
+
+        A key has duration above position: the greatest is the longest span, the latest of equals.
+        Busy time is ns covered by the first n spans; differences are that of the spans between.
+        """
+        known = self._rows.get(row)
+        if known is None:
+            low, high = int(self.low[row]), int(self.high[row])
+            length = np.maximum(self.end[low:high] - self.start[low:high], 0)
+            busy = np.zeros(high - low + 1, np.int64)
+            np.cumsum(length, out=busy[1:])
+            keys = np.minimum(length, (1 << (63 - self._bits)) - 1, out=length)
+            keys <<= self._bits
+            keys |= np.arange(high - low)
+            known = self._rows[row] = keys, busy
+        return known
 
     def cuts(self, row: int, edges: Array) -> Array:
         """Where each pixel's spans of a row begin."""
@@ -85,8 +92,9 @@ class TileIndex:
         pixels = np.flatnonzero(cuts[1:] > cuts[:-1])
         chosen = np.empty(0, np.int64)
         if len(pixels):
-            best = np.maximum.reduceat(self._keys[first:last], cuts[pixels] - first)
-            chosen = best & ((1 << self._bits) - 1)
+            low, keys = int(self.low[row]), self._of_row(row)[0]
+            best = np.maximum.reduceat(keys[first - low : last - low], cuts[pixels] - first)
+            chosen = low + (best & ((1 << self._bits) - 1))
         if first > self.low[row] and self.end[first - 1] > left:
             chosen = np.concatenate(([first - 1], chosen))
             pixels = np.concatenate(([LEFT], pixels))
@@ -97,7 +105,7 @@ class TileIndex:
         low = self.low[row]
         before = np.maximum(cuts - 1, 0)
         overhang = np.where(cuts > low, np.maximum(self.end[before] - edges, 0), 0)
-        covered: Array = self._busy[cuts] - overhang
+        covered: Array = self._of_row(row)[1][cuts - low] - overhang
         return np.diff(covered)
 
 
@@ -161,7 +169,8 @@ def cut_tiles(
     picked = [_pick_row(views, forced, row, edges) for row in rows]
     index = np.concatenate([np.empty(0, np.int64), *(picks.place for picks in picked)])
     share = np.concatenate([np.empty(0), *(picks.share for picks in picked)])
-    if selected >= 0 and spans.row[selected] in rows and selected not in index:
+    is_row = selected >= 0 and int(spans.take(np.array([selected])).row[0]) in rows
+    if is_row and selected not in index:
         index, share = np.append(index, selected), np.append(share, 1.0)
     return TileSet(start, end, rows, spans.take(index), share.astype(np.float32))
 

@@ -1,6 +1,6 @@
 """One opened trace: rows, steps and spans as columns, and the questions every view asks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,9 +49,13 @@ class Link(NamedTuple):
 
 
 class Relations(NamedTuple):
+    """By places in the table; `begin` is the start of the source, `end` that of the target."""
+
     source: Array
     target: Array
     is_rpc: Array
+    begin: Array
+    end: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +209,31 @@ class Trace:
     @cached_property
     def relations(self) -> Relations:
         """Every recorded send → recv and client → server, by places in the table."""
-        spans = self.all
-        recv = np.flatnonzero(spans.link)
-        send = self.places(spans.link[recv])
-        server = np.flatnonzero(spans.is_kind("rpc.server") & (spans.parent != 0))
-        client = self.places(spans.parent[server])
-        known_client = np.append(spans.is_kind("rpc.client"), False)[client]
-        data, rpc = send >= 0, known_client & (client >= 0)
-        source = np.concatenate((send[data], client[rpc]))
-        target = np.concatenate((recv[data], server[rpc]))
-        is_rpc = np.repeat([False, True], [int(data.sum()), int(rpc.sum())])
-        return Relations(source, target, is_rpc)
+        recv = self._where(lambda segment: segment.columns["link"] != 0)
+        send = self.places(self.all.take(recv).link)
+        server = self._where(lambda one: one.is_kind("rpc.server") & (one.columns["parent"] != 0))
+        client = self.places(self.all.take(server).parent)
+        is_known = client >= 0
+        is_known[is_known] = self.all.take(client[is_known]).is_kind("rpc.client")
+        source = np.concatenate((send[send >= 0], client[is_known]))
+        target = np.concatenate((recv[send >= 0], server[is_known]))
+        is_rpc = np.repeat([False, True], [int((send >= 0).sum()), int(is_known.sum())])
+        begin, end = self.all.take(source).start, self.all.take(target).end
+        return Relations(source, target, is_rpc, begin, end)
+
+    def _where(self, is_meant: Callable[[Segment], Array]) -> Array:
+        """Places of the spans that a mask of each segment picks."""
+        found = [
+            np.flatnonzero(is_meant(segment)) + first
+            for segment, first in zip(self.segments, self._firsts, strict=False)
+        ]
+        return np.concatenate([np.empty(0, np.int64), *found])
 
     @cached_property
     def _servers(self) -> tuple[Array, Array]:
         """Ids of RPC client spans in order, and the places of those that serve them."""
-        source, target, is_rpc = self.relations
-        asked = self.all.span[source[is_rpc]]
+        source, target, is_rpc, *_ = self.relations
+        asked = self.all.take(source[is_rpc]).span
         order = np.argsort(asked, kind="stable")
         return asked[order], target[is_rpc][order]
 
@@ -235,23 +247,20 @@ class Trace:
 
     def links(self, ids: Iterable[int]) -> list[Link]:
         """The relations that begin or end at these spans, by span id."""
-        source, target, is_rpc = self.relations
+        source, target, is_rpc, *_ = self.relations
         wanted = self.places(np.fromiter(ids, np.uint64))
         at = np.flatnonzero(np.isin(source, wanted) | np.isin(target, wanted))
-        ends = self.all.span
-        return [
-            Link(int(ends[source[i]]), int(ends[target[i]]), "rpc" if is_rpc[i] else "data")
-            for i in at
-        ]
+        ends = zip(self.all.take(source[at]).span, self.all.take(target[at]).span, strict=True)
+        kinds = np.where(is_rpc[at], "rpc", "data").tolist()
+        return [Link(int(a), int(b), kind) for (a, b), kind in zip(ends, kinds, strict=True)]
 
     def arrows(self, start: int, end: int, limit: int = 2000) -> Arrows:
         """Relations that touch the window, the longest waits first when there are too many."""
-        source, target, is_rpc = self.relations
-        spans = self.all
-        seen = np.flatnonzero((spans.start[source] < end) & (spans.end[target] > start))
+        source, target, is_rpc, begins, ends = self.relations
+        seen = np.flatnonzero((begins < end) & (ends > start))
         total = len(seen)
         if total > limit:
-            length = spans.end[target[seen]] - spans.start[source[seen]]
+            length = ends[seen] - begins[seen]
             seen = np.sort(seen[np.argpartition(-length, limit)[:limit]])
         return Arrows(source[seen], target[seen], is_rpc[seen], total)
 
@@ -300,11 +309,11 @@ class Trace:
     @cached_property
     def flag_counts(self) -> dict[str, int]:
         """How many spans carry each flag."""
-        flags = self.all.flags
+        values = {k.lower(): v for k, v in vars(Flag).items() if isinstance(v, int)}
+        flags = [segment.columns["flags"] for segment in self.segments]
         return {
-            name.lower(): int(np.count_nonzero(flags & value))
-            for name, value in vars(Flag).items()
-            if isinstance(value, int)
+            name: sum(int(np.count_nonzero(part & value)) for part in flags)
+            for name, value in values.items()
         }
 
 

@@ -41,9 +41,10 @@ def test_the_scripts_are_tested_with_a_payload_of_today() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-def test_pure_parts_of_the_graph_scripts() -> None:
+@pytest.mark.parametrize("script", ["graph.test.mjs", "picture.test.mjs"])
+def test_pure_parts_of_the_graph_scripts(script: str) -> None:
     run = subprocess.run(
-        ["node", "--test", "graph.test.mjs"],
+        ["node", "--test", script],
         cwd=SCRIPTS,
         capture_output=True,
         text=True,

@@ -1,26 +1,27 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
 // Inputs are data-* attributes of its host: base, step, stage, task, heat, chosen, words.
 
+import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
+import { STUB, drawGraph } from "./graph_draw.mjs";
 import {
-  Surface, Viewport, animate, direction, expose, gestures, mount, onThemeChange, pointIn, pointOf,
-  publishSelection, readTheme,
-} from "./core.mjs";
-import { STUB, drawGraph, halfTile } from "./graph_draw.mjs";
-import {
-  buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve, selectionOf,
+  buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve,
 } from "./graph_model.mjs";
 import {
-  markChoice, showBoxChoice, showLegend, startControls, toggleTable,
+  markChoice, showBoxChoice, showLegend, showOpened, startControls,
 } from "./graph_controls.mjs";
+import { close, open, readFolds, visitFolds } from "./graph_folds.mjs";
+import { Hands } from "./graph_hands.mjs";
 import { mountMinimap } from "./graph_minimap.mjs";
 import { drawOverview } from "./graph_overview.mjs";
-import { tipText } from "./graph_words.mjs";
+import { graphPicture } from "./graph_picture.mjs";
+import { probe } from "./graph_probe.mjs";
+import { offerPicture } from "./picture.mjs";
 import { prefix } from "./selection.mjs";
 
 const MORPH_MS = 240;
-const HOVER_MS = 80;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
-const ZOOM = { least: 0.08, alone: 0.8, most: 4 };
+const ZOOM = { least: 0.08, names: 0.8, alone: 0.8, most: 4 };
+const READABLE = 0.6; // a picture that fits at less than this opens as a whole
 const NARROW = 700; // below it one box is shown at a time
 const BOX_CHOICE = 48; // height of the buttons that choose it
 
@@ -29,14 +30,11 @@ export class GraphView {
     this.host = host;
     this.words = JSON.parse(host.dataset.words ?? "{}");
     this.asked = "";
-    this.state = { heat: "time", sel: null, opened: new Set() };
+    this.state = { heat: "time", sel: null, folds: readFolds(location.search) };
     this.model = this.morph = this.hover = this.focus = null;
     this.port = new Viewport();
     this.isHome = true; // nobody moved the picture yet: it may fit itself
     this.theme = readTheme();
-    this.tip = document.createElement("div");
-    this.tip.className = "canvas-tip";
-    this.tip.hidden = true;
     this.note = document.createElement("div");
     this.note.className = "canvas-note";
     this.surface = new Surface(host, {
@@ -45,17 +43,26 @@ export class GraphView {
     this.choice = document.createElement("div");
     this.choice.className = "canvas-boxes";
     this.choice.hidden = true;
-    host.append(this.tip, this.note, this.choice);
+    this.opened = document.createElement("div");
+    this.opened.className = "canvas-opened";
+    host.append(this.note, this.choice, this.opened);
+    this.hands = new Hands(this);
     this.stops = [
-      gestures(this.surface.canvas, this.handlers()),
+      () => this.hands.stop(),
+      offerPicture(() => this.model && graphPicture(this)),
       onThemeChange(() => {
         this.theme = readTheme();
         this.repaint();
       }),
     ];
-    this.surface.canvas.addEventListener("blur", () => this.setFocus(null));
+    const followAddress = () => this.followAddress();
+    addEventListener("popstate", followAddress);
+    this.stops.push(() => removeEventListener("popstate", followAddress));
+    const toggle = (event) => this.toggle(event.detail);
+    host.addEventListener("scope", toggle);
+    this.stops.push(() => host.removeEventListener("scope", toggle));
     this.mini = mountMinimap(this);
-    expose(this.api());
+    expose(probe(this));
   }
 
   destroy() {
@@ -76,7 +83,9 @@ export class GraphView {
     for (const [name, value] of Object.entries({ step, stage, task })) {
       if (value) query.set(name, value);
     }
-    for (const id of this.state.opened) query.append("opened", id);
+    for (const [name, ids] of Object.entries(this.state.folds)) {
+      for (const id of ids) query.append(name, id);
+    }
     const url = `${base}?${query}`;
     if (url !== this.asked) this.load(url);
     else this.select();
@@ -102,6 +111,7 @@ export class GraphView {
 
   /** Puts a payload on the canvas; another stage grows out of the one before. */
   show(payload) {
+    const begun = performance.now();
     const before = this.model?.payload;
     this.model = buildModel(payload);
     this.grid = hitGrid(payload);
@@ -111,7 +121,9 @@ export class GraphView {
     const from = { ...this.port };
     if (this.isHome) this.fit();
     const to = { ...this.port };
-    if (before && before.stage !== payload.stage) {
+    const isOther = before?.stage !== payload.stage
+      || before?.tiles.length !== payload.tiles.length;
+    if (before && isOther) {
       this.stopMorph = animate(MORPH_MS, (share) => {
         this.morph = share < 1 ? { ...interpolate(before, payload, share), share } : null;
         if (this.isHome) {
@@ -123,9 +135,12 @@ export class GraphView {
       });
     }
     showBoxChoice(this);
+    showOpened(this);
     markChoice("graph-stages", payload.stage);
     this.host.dataset.state = "ready";
     this.select();
+    this.surface.paint();
+    this.shownMs = performance.now() - begun;
   }
 
   say(text) {
@@ -141,7 +156,6 @@ export class GraphView {
     this.lit = litBy(this.model, this.found);
     const isNew = JSON.stringify(before) !== JSON.stringify(this.found);
     if (this.found && isNew && !this.isOnScreen(this.found)) this.centre(this.found);
-    showLegend(this.model, this.state.heat);
     this.repaint();
   }
 
@@ -154,6 +168,7 @@ export class GraphView {
   repaint() {
     this.surface.invalidate();
     this.mini?.surface.invalidate();
+    this.mini?.follow();
   }
 
   scene() {
@@ -178,14 +193,22 @@ export class GraphView {
     if (this.isHome && !this.morph && this.sizeSeen !== `${width} ${height}`) this.fit();
     if (this.sizeSeen !== `${width} ${height}`) showBoxChoice(this);
     this.sizeSeen = `${width} ${height}`;
-    const scene = this.scene();
+    const begun = performance.now();
     this.over = null;
     if (levelOf(this.zoom).name === "overview") {
       this.over = overview(this.model, width, height);
       const room = Math.max(0, this.over.height - height);
       this.overShift = Math.min(room, Math.max(0, this.overShift ?? 0));
-      drawOverview(ctx, scene, this.over, this.overShift);
-    } else drawGraph(ctx, scene, width, height);
+    }
+    this.paint(ctx, width, height);
+    this.drawMs = performance.now() - begun;
+    showLegend(this);
+  }
+
+  /** The picture itself, on the canvas or on whatever else takes ink. */
+  paint(ctx, width, height) {
+    if (this.over) drawOverview(ctx, this.scene(), this.over, this.overShift);
+    else drawGraph(ctx, this.scene(), width, height);
   }
 
   /** The box that a narrow screen shows alone. */
@@ -207,15 +230,17 @@ export class GraphView {
     return { top: box.y - above, tall: box.h + above + below, margin: BOX_CHOICE };
   }
 
-  /** The largest zoom up to 1 that fits the height; on a narrow screen that of one box. */
-  fit() {
+  /** The largest zoom up to 1 that fits the height, on a narrow screen that of one box; where a
+   *  little more shows the names, they are worth it. */
+  fit(isWhole = false) {
     const { width, height } = this.surface;
     const { payload } = this.model;
     const box = this.onlyBox;
     const { top, tall, margin } = this.extent;
     const room = height - margin - MARGIN.bottom;
     const least = box ? ZOOM.alone : ZOOM.least;
-    const zoom = Math.min(1, Math.max(least, room / Math.max(1, tall)));
+    const whole = Math.min(1, Math.max(least, room / Math.max(1, tall)));
+    const zoom = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
     const spare = Math.max(0, room - tall * zoom) / 2;
     const above = margin + Math.min(spare, 60);
     Object.assign(this.port, {
@@ -229,7 +254,7 @@ export class GraphView {
 
   moved() {
     this.isHome = false;
-    this.hideTip();
+    this.hands.hideTip();
     this.repaint();
   }
 
@@ -251,13 +276,21 @@ export class GraphView {
       const tile = this.model.tiles.get(found.tile);
       return [tile.x, tile.y];
     }
+    if (found.bands) {
+      const band = this.model.payload.bands.find((one) => one.id === found.bands[0]);
+      return [band.x + band.w / 2, band.y + band.h / 2];
+    }
+    if (found.tiles) {
+      const tile = this.model.tiles.get(found.tiles[0]);
+      return [tile.x, tile.y];
+    }
     const { points } = this.model.wires.get(found.wire);
     const [a, b] = [points[0], points.at(-1)];
     return [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
   }
 
   isOnScreen(found) {
-    if (levelOf(this.zoom).name === "overview") return true;
+    if (this.over || found.bands) return true;
     const [x, y] = this.port.toScreen(...this.middleOf(found));
     return x > 30 && y > 30 && x < this.surface.width - 30 && y < this.surface.height - 30;
   }
@@ -295,8 +328,9 @@ export class GraphView {
   /** On a narrow screen: turns to the box that holds a found thing. */
   showBoxOf(found) {
     const { payload } = this.model;
-    const tile = this.model.tiles.get(found.tile);
-    const band = tile && payload.bands.find((one) => one.id === tile.band);
+    const tile = this.model.tiles.get(found.tile ?? found.tiles?.[0]);
+    const bandId = tile?.band ?? found.bands?.[0];
+    const band = payload.bands.find((one) => one.id === bandId);
     const id = band ? band.box : this.model.wires.get(found.wire)?.from;
     if (id === undefined || id === this.onlyBox.id) return;
     this.chooseBox(id);
@@ -309,171 +343,23 @@ export class GraphView {
     this.repaint();
   }
 
-  // ---- pointer and keys ----
+  // ---- scopes ----
 
-  handlers() {
-    return {
-      drag: (dx, dy) => this.panBy(dx, dy),
-      pinch: (x, y, factor) => this.zoomBy(factor, x, y),
-      wheel: (x, y, event) => {
-        if (event.shiftKey) this.panBy(-(event.deltaY || event.deltaX), 0);
-        else if (this.over && !event.ctrlKey) this.panBy(0, -event.deltaY);
-        else this.zoomBy(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), x, y);
-      },
-      hover: (x, y) => this.hoverAt(x, y),
-      click: (x, y) => this.choose(this.hitAt(x, y)),
-      key: (event) => this.key(event),
-    };
-  }
-
-  /** What lies under a point of the canvas: {type: tile | wire | frame | bundle, id}. */
-  hitAt(x, y) {
-    if (!this.model) return null;
-    if (this.over) return this.hitOverview(x, y + this.overShift);
-    const reach = Math.max(1, 8 / this.zoom / 17);
-    const [wx, wy] = this.port.toWorld(x, y);
-    const hit = this.grid.at(wx, wy);
-    if (hit || reach <= 1) return hit;
-    return this.grid.at(wx + 6 / this.zoom, wy) ?? this.grid.at(wx - 6 / this.zoom, wy);
-  }
-
-  hitOverview(x, y) {
-    const inside = (r) => x >= r.x && x <= r.x + r.w && y >= r.y && y <= r.y + r.h;
-    for (const frame of this.over.frames) {
-      const square = frame.squares.find((s) => inside({ x: s.x - 1, y: s.y - 1, w: 8, h: 8 }));
-      if (square) return { type: "tile", id: square.node.tile };
-      if (inside(frame)) return { type: "frame", id: frame.id, first: frame.nodes[0].id };
-    }
-    const near = this.over.bundles.find((bundle) => bundle.points.slice(1).some(([bx, by], i) => {
-      const [ax, ay] = bundle.points[i];
-      return inside({
-        x: Math.min(ax, bx) - 4, y: Math.min(ay, by) - 4,
-        w: Math.abs(ax - bx) + 8, h: Math.abs(ay - by) + 8,
-      });
-    }));
-    return near ? { type: "bundle", id: near.id } : null;
-  }
-
-  /** First click selects; a click on a selected stack opens it, one on a frame goes there. */
-  choose(hit) {
-    if (hit?.type === "bundle") return;
-    const selection = selectionOf(this.model, hit);
-    const isAgain = hit?.type === "tile" && hit.id === this.found?.tile;
-    if (isAgain && this.model.tiles.get(hit.id).count > 1) {
-      this.toggle(hit.id);
-      return;
-    }
-    if (this.over && isAgain) this.centre({ tile: hit.id }, 0.8);
-    this.state.sel = selection;
-    publishSelection(selection);
-    this.select();
-  }
-
+  /** Opens a folded scope, folds an open one; the address says so. */
   toggle(id) {
-    if (!this.state.opened.delete(id)) this.state.opened.add(id);
+    const { folds } = this.state;
+    this.setFolds(this.model.tiles.get(id)?.count > 1 ? open(folds, id) : close(folds, id));
+    visitFolds(this.state.folds);
+  }
+
+  setFolds(folds) {
+    this.state.folds = folds;
     this.update(this.host.dataset);
   }
 
-  hoverAt(x, y) {
-    const hit = x === null ? null : this.hitAt(x, y);
-    this.surface.canvas.style.cursor = hit ? "pointer" : "grab";
-    if (hit?.id === this.hover?.id) return;
-    clearTimeout(this.hoverTimer);
-    this.hideTip();
-    this.hover = null;
-    this.repaint();
-    if (!hit) return;
-    this.hoverTimer = setTimeout(() => {
-      this.hover = hit;
-      this.showTip(hit, x, y);
-      this.repaint();
-    }, HOVER_MS);
-  }
-
-  showTip(hit, x, y) {
-    this.tip.textContent = tipText(this, hit);
-    this.tip.hidden = false;
-    const w = this.tip.offsetWidth;
-    this.tip.style.left = `${Math.max(6, Math.min(x + 14, this.surface.width - w - 8))}px`;
-    this.tip.style.top = `${y + 34 > this.surface.height ? y - 36 : y + 16}px`;
-  }
-
-  hideTip() {
-    this.tip.hidden = true;
-  }
-
-  key(event) {
-    const way = direction(event);
-    if (way && event.key.startsWith("Arrow") && !event.shiftKey) return this.moveFocus(...way);
-    if (way) {
-      this.panBy(-60 * way[0], -60 * way[1]);
-      return true;
-    }
-    const actions = {
-      Enter: () => this.focus && this.choose(this.focus),
-      " ": () => this.focus && this.choose(this.focus),
-      Escape: () => this.choose(null),
-      "+": () => this.zoomBy(1.25), "=": () => this.zoomBy(1.25), "-": () => this.zoomBy(0.8),
-      l: toggleTable, L: toggleTable,
-      f: () => this.fitKey(), F: () => this.fitKey(), 0: () => this.fitKey(true),
-    };
-    const action = event.ctrlKey || event.metaKey ? null : actions[event.key];
-    action?.();
-    return Boolean(action);
-  }
-
-  fitKey(whole = false) {
-    if (this.found && !whole) this.centre(this.found, Math.max(0.8, Math.min(1, this.zoom)));
-    else this.fit();
-    this.repaint();
-  }
-
-  /** Moves the ring to the nearest tile or tag in a direction. */
-  moveFocus(dx, dy) {
-    if (!this.model || this.over) return false;
-    const from = this.focus ?? (this.found && (this.found.tile
-      ? { type: "tile", id: this.found.tile } : { type: "wire", id: this.found.wire }));
-    const start = from ? this.middleOf({ [from.type]: from.id }) : [this.port.x - 1, 0];
-    const next = this.grid.nearest(...start, dx, dy, (item) => item.id !== from?.id
-      && (item.type === "tile" || this.model.wires.get(item.id).isPair));
-    if (next) this.setFocus(next);
-    return true;
-  }
-
-  setFocus(item) {
-    this.focus = item;
-    const found = item && { [item.type]: item.id };
-    if (found && !this.isOnScreen(found)) this.centre(found);
-    this.repaint();
-  }
-
-  // ---- for tests ----
-
-  api() {
-    const { canvas } = this.surface;
-    return {
-      hit: (x, y) => {
-        const hit = this.hitAt(...pointIn(canvas, x, y));
-        return hit && { ...hit, selection: selectionOf(this.model, hit) };
-      },
-      select: (selection) => {
-        this.state.sel = selection;
-        publishSelection(selection);
-        this.select();
-      },
-      state: () => ({
-        view: "graph", ready: this.host.dataset.state === "ready", zoom: this.zoom,
-        level: levelOf(this.zoom).name, stage: this.model?.payload.stage,
-        tiles: this.model?.payload.tiles.length ?? 0,
-        wires: this.model?.payload.wires.length ?? 0,
-        found: this.found ?? null, morphing: Boolean(this.morph), half: halfTile(this.zoom),
-      }),
-      where: (selection) => {
-        const found = resolve(this.model, selection);
-        if (!found) return null;
-        return pointOf(canvas, ...this.port.toScreen(...this.middleOf(found)));
-      },
-    };
+  /** Back and Forward. */
+  followAddress() {
+    this.setFolds(readFolds(location.search));
   }
 }
 

@@ -1,13 +1,13 @@
-// The bar over the graph: radio groups of stages, clients and heats; the legend; the table's key.
+// The bar over the graph: choices of stage, client and heat; the legend; the table's key.
 
-import { formatBytes, formatNs, isLogScale } from "./core.mjs";
+import { isLogScale } from "./core.mjs";
+import { valueText } from "./graph_words.mjs";
 
 const setStore = (name, data) => globalThis.dash_clientside?.set_props?.(name, { data });
 
 /** What a choice does, by the group it is in. */
 const CHOOSE = {
   "graph-stages": (value) => setStore("stage", value),
-  "graph-clients": (value) => setStore("graph-task", value),
   "graph-heat": (value) => {
     const host = document.getElementById("graph-canvas");
     if (host) host.dataset.heat = value;
@@ -69,17 +69,47 @@ export function showBoxChoice(view) {
   }));
 }
 
-/** Says what the colours mean now: least and most, and which hue. */
-export function showLegend(model, choice) {
+/** The scopes that stand open, each with a button that folds it again. */
+export function showOpened(view) {
+  const { opened } = view.model.payload;
+  view.opened.hidden = !opened.length;
+  view.opened.replaceChildren(...opened.map(({ id, label, family }) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "button";
+    button.textContent = `${label} · ${view.words.families[family] ?? family}`;
+    button.title = view.words.fold.replace("{scope}", label);
+    button.setAttribute("aria-label", button.title);
+    const cross = document.createElement("span");
+    cross.className = "icon icon-close";
+    button.append(cross);
+    button.addEventListener("click", () => view.toggle(id));
+    return button;
+  }));
+}
+
+/** What the colours mean now: {choice, low, high, scale} in words; null where they mean nothing. */
+export function heatScale(view) {
+  const { heat } = view.state;
+  const [low, high] = (view.over ? view.model.nodeRange : view.model.range)[heat] ?? [0, 0];
+  if (!high) return null;
+  const say = (value) => valueText({ [heat]: value }, heat);
+  const scale = view.words[isLogScale(low, high) ? "log" : "linear"];
+  return { heat, what: view.words.heats[heat], low: say(low), high: say(high), scale };
+}
+
+/** Says what the colours mean now: least and most, which hue, which scale. */
+export function showLegend(view) {
   const legend = document.querySelector(".heat-legend");
   if (!legend) return;
-  const [low, high] = model.range[choice] ?? [0, 0];
-  const words = choice === "bytes" ? formatBytes : formatNs;
-  legend.hidden = choice === "plain" || !high;
-  legend.dataset.heat = choice;
-  document.getElementById("graph-heat-low").textContent = words(low);
-  document.getElementById("graph-heat-high").textContent = words(high);
-  document.getElementById("graph-heat-log").hidden = !isLogScale(low, high);
+  const found = heatScale(view);
+  legend.hidden = !found;
+  if (!found || legend.dataset.said === JSON.stringify(found)) return;
+  legend.dataset.said = JSON.stringify(found);
+  legend.dataset.heat = found.heat;
+  for (const part of ["what", "low", "high", "scale"]) {
+    document.getElementById(`graph-heat-${part}`).textContent = found[part];
+  }
 }
 
 let started = false;
@@ -91,6 +121,13 @@ export function startControls() {
     const button = event.target.closest?.("[data-choices] [role=radio]");
     if (button) choose(button);
     if (event.target.closest?.("[data-graph=table]")) toggleTable();
+    const scope = event.target.closest?.("[data-scope]");
+    if (scope) document.getElementById("graph-canvas")?.dispatchEvent(
+      new CustomEvent("scope", { detail: scope.dataset.scope }),
+    );
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "graph-client") setStore("graph-task", event.target.value);
   });
   document.addEventListener("keydown", (event) => {
     moveChoice(event);

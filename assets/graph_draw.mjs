@@ -3,16 +3,16 @@
 // focus, alpha, only}; graph.mjs makes it.
 
 import {
-  CODE_FONT, ellipsis, font, formatNs, haloText, heat, inkOn, mix, textWidth,
+  CODE_FONT, ellipsis, font, haloText, heat, inkOn, mix, textWidth,
 } from "./core.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import {
-  HOLLOW, ROUND, TAGS, TILE, hueOf, isTimeShown, levelOf, tileHeat,
+  HOLLOW, ROUND, TAGS, TILE, hueOf, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
 } from "./graph_model.mjs";
 import {
   alphaOf, arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, place, stroke, touch,
 } from "./graph_wires.mjs";
-import { countOf } from "./graph_words.mjs";
+import { countOf, valueText } from "./graph_words.mjs";
 import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
 export const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
@@ -34,7 +34,7 @@ export function drawGraph(ctx, scene, width, height) {
   for (const tile of scene.tiles) {
     if (isSeen(scene, tile, width, height)) drawTile(ctx, scene, tile, level);
   }
-  if (level.names) drawNames(ctx, scene, level, labels, width, height);
+  if (level.glyph) drawNames(ctx, scene, level, labels, width, height);
   if (scene.only) drawStubLabels(ctx, scene, labels);
   else if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
   drawMarks(ctx, scene, level);
@@ -129,7 +129,8 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
     const measure = (t) => textWidth(ctx, t, style);
     ctx.fillText(ellipsis(text, measure, room, { least: 3 }), x + 12, y + dy);
   };
-  write(name, 28, font(14, 700), theme.ink);
+  const large = textWidth(ctx, name, font(14, 700)) <= room;
+  write(name, 28, large ? font(14, 700) : font(12, 700), theme.ink);
   const bands = scene.payload.bands.filter((band) => band.box === box.id && band.name);
   const mono = font(11, 400, CODE_FONT);
   if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
@@ -205,20 +206,23 @@ function isReference(scene, link) {
 
 function drawLinks(ctx, scene, level, width, height) {
   const to = place(scene);
-  const thin = scene.zoom < 0.5 ? 1 : 1.3;
-  for (const link of scene.payload.links) {
+  const shrink = Math.min(1, Math.max(0.6, scene.zoom));
+  for (const [index, link] of scene.payload.links.entries()) {
     const points = link.points.map(([x, y]) => to(x, y));
     const xs = points.map((p) => p[0]);
     if (Math.max(...xs) < 0 || Math.min(...xs) > width) continue;
     if (Math.max(...points.map((p) => p[1])) < 0) continue;
     if (Math.min(...points.map((p) => p[1])) > height) continue;
     const isLit = isLinkLit(scene, link);
-    const isLifted = scene.hover && (link.src === scene.hover.id || link.dst === scene.hover.id);
+    const { hover } = scene;
+    const isLifted = hover && (hover.type === "link" ? hover.id === index
+      : link.src === hover.id || link.dst === hover.id);
     ctx.globalAlpha = alphaOf(scene, isLit);
     const isStrong = isLit || isLifted;
     const rest = isReference(scene, link) ? scene.theme.line2 : scene.theme.ink3;
     ctx.strokeStyle = ctx.fillStyle = isStrong ? scene.theme.ink : rest;
-    ctx.lineWidth = isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.8 : thin;
+    const thin = linkWidth(link.count) * shrink;
+    ctx.lineWidth = isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.6 * thin : thin;
     ctx.setLineDash(link.control ? [3, 3] : []);
     roundedPath(ctx, points, 9 * Math.min(1, scene.zoom));
     ctx.stroke();
@@ -242,12 +246,18 @@ function tilePath(ctx, kind, x, y, half, zoom) {
 
 /** Fill of a tile: its hue, as strong as its heat. */
 export function tileFill(scene, tile) {
-  const { theme, heat: choice, model } = scene;
-  if (HOLLOW.has(tile.kind)) return theme.panel;
-  const share = tileHeat(model, model.tiles.get(tile.id) ?? tile, choice);
-  if (share === null) return heat(theme, hueOf(tile.kind), 0.16);
-  const hue = { bytes: "send", wait: "ink" }[choice] ?? hueOf(tile.kind);
-  return heat(theme, hue, share);
+  const { heat: choice, model } = scene;
+  return fillOf(scene, tile.kind, tileHeat(model, model.tiles.get(tile.id) ?? tile, choice));
+}
+
+/** The same for a node that is drawn on its own. */
+export const nodeFill = (scene, node) =>
+  fillOf(scene, node.kind, nodeHeat(scene.model, node, scene.heat));
+
+function fillOf({ theme, heat: choice }, kind, share) {
+  if (HOLLOW.has(kind) && !share) return theme.panel;
+  if (share === null) return heat(theme, hueOf(kind), 0.16);
+  return heat(theme, { bytes: "send", wait: "ink" }[choice] ?? hueOf(kind), share);
 }
 
 function drawTile(ctx, scene, tile, level) {
@@ -262,7 +272,7 @@ function drawTile(ctx, scene, tile, level) {
     return;
   }
   const fill = tileFill(scene, tile);
-  const hue = HOLLOW.has(tile.kind) ? theme.line2 : theme[`${hueOf(tile.kind)}-s`];
+  const hue = HOLLOW.has(tile.kind) ? theme.line2 : edgeOf(scene, tile);
   const isHovered = scene.hover?.id === tile.id;
   for (const shift of tile.count > 1 ? [5, 2.5, 0] : [0]) {
     const d = shift * zoom;
@@ -276,59 +286,81 @@ function drawTile(ctx, scene, tile, level) {
   ctx.globalAlpha = 1;
 }
 
+/** Outline of a tile: that of its hue, or of what its heat shows. */
+const edgeOf = ({ theme, heat: choice }, tile) =>
+  theme[{ bytes: "send-s", wait: "line2" }[choice] ?? `${hueOf(tile.kind)}-s`];
+
 /** Lines of words under a tile, most important first. */
 function linesOf(scene, tile, level) {
-  const full = scene.model.tiles.get(tile.id);
-  const lines = full && isTimeShown(full) ? [formatNs(full.time)] : [];
-  if (!level.cards || !full) return lines;
-  const node = full.nodes[0];
-  if (full.count > 1) return lines.length ? lines : [formatNs(full.time)];
-  return [formatNs(full.time), node.shape, [node.device, node.reason].filter(Boolean).join(" · ")]
-    .filter((line) => line && !(line === formatNs(0)));
+  const { model, heat: choice } = scene;
+  const full = model.tiles.get(tile.id);
+  if (!full) return [];
+  const shown = choice === "plain" ? "time" : choice;
+  const lines = isValueShown(model, full, shown) || (level.cards && full[shown] > 0)
+    ? [valueText(full, shown)] : [];
+  if (!level.cards || full.count > 1) return lines;
+  const [node] = full.nodes;
+  const where = [node.device, node.reason].filter(Boolean).join(" · ");
+  return [...lines, node.shape, where].filter(Boolean);
 }
 
 function drawNames(ctx, scene, level, labels, width, height) {
-  const { theme } = scene;
-  const under = bandFill(theme);
   const chosen = scene.found?.tile;
-  const order = [...scene.tiles].sort(
-    (a, b) => (b.id === chosen) - (a.id === chosen) || timeOf(scene, b) - timeOf(scene, a),
-  );
+  const order = scene.tiles
+    .filter((tile) => (level.names || tile.count > 1) && isSeen(scene, tile, width, height))
+    .sort((a, b) => (b.id === chosen) - (a.id === chosen) || valueOf(scene, b) - valueOf(scene, a));
+  const names = order.map((tile) => placeName(ctx, scene, tile, level, labels)).filter(Boolean);
+  for (const name of names) widen(ctx, name, labels);
   ctx.textAlign = "center";
   ctx.textBaseline = "alphabetic";
-  for (const tile of order) {
-    if (!isSeen(scene, tile, width, height)) continue;
-    drawName(ctx, scene, tile, level, labels, under, tile.id === chosen ? theme.ink : null);
-  }
+  for (const name of names) writeName(ctx, scene, name);
   ctx.globalAlpha = 1;
 }
 
-const timeOf = (scene, tile) => scene.model.tiles.get(tile.id)?.time ?? 0;
+const valueOf = (scene, tile) =>
+  scene.model.tiles.get(tile.id)?.[scene.heat === "plain" ? "time" : scene.heat] ?? 0;
 
-function drawName(ctx, scene, tile, level, labels, under, strong) {
-  const { theme, zoom, words } = scene;
+/** Where a tile's name and value stand, if there is room: in the room of its column at first. */
+function placeName(ctx, scene, tile, level, labels) {
+  const { zoom, words } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
   const isTag = TAGS.has(tile.kind);
+  const isChosen = tile.id === scene.found?.tile;
   const top = y + (isTag ? 9 : halfTile(zoom)) + 13;
-  const style = font(11, strong ? 700 : 550);
+  const style = font(11, isChosen ? 700 : 550);
   const room = tile.room * Math.max(zoom, 1);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
-  const measure = (t) => textWidth(ctx, t, style);
+  const lines = level.names ? linesOf(scene, tile, level) : [];
   const spotOf = (most) => {
-    const name = ellipsis(text, measure, most);
-    const w = measure(name);
-    return name && { name, x: x - w / 2, y: top - 10, w, h: 12 };
+    const name = ellipsis(text, (t) => textWidth(ctx, t, style), most);
+    const w = textWidth(ctx, name, style);
+    return name && { name, x: x - w / 2, y: top - 10, w, h: 12 + 12 * lines.length };
   };
   const isFree = (spot) => spot && labels.every((label) => !touch(spot, label));
-  const spot = strong ? spotOf(Infinity) : [room, room * zoom * 0.9].map(spotOf).find(isFree);
-  if (!spot) return;
-  const { name } = spot;
+  const widths = isChosen || !level.names ? [Infinity] : [room, room * zoom * 0.9];
+  const spot = widths.map(spotOf).find((one) => isChosen || isFree(one));
+  if (!spot) return null;
   labels.push(spot);
+  return { tile, x, top, text, style, lines, room, spot };
+}
+
+/** Gives a name that was cut what its neighbours left over. */
+function widen(ctx, name, labels) {
+  const { spot, text, style, x } = name;
+  const w = textWidth(ctx, text, style);
+  if (spot.name === text || w > 1.8 * name.room) return;
+  const wide = { ...spot, name: text, x: x - w / 2 - 2, w: w + 4 };
+  if (labels.every((label) => label === spot || !touch(wide, label))) Object.assign(spot, wide);
+}
+
+function writeName(ctx, scene, { tile, x, top, style, lines, room, spot }) {
+  const { theme } = scene;
+  const under = bandFill(theme);
   ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
   ctx.font = style;
-  haloText(ctx, name, x, top, theme.ink, under);
+  haloText(ctx, spot.name, x, top, theme.ink, under);
   ctx.font = font(10.5);
-  linesOf(scene, tile, level).forEach((line, i) => {
+  lines.forEach((line, i) => {
     const short = ellipsis(line, (t) => textWidth(ctx, t, font(10.5)), room + 2);
     if (short) haloText(ctx, short, x, top + 12 * (i + 1), theme.ink2, under);
   });
@@ -340,6 +372,13 @@ function drawName(ctx, scene, tile, level, labels, under, strong) {
 function drawMarks(ctx, scene, level) {
   const { theme, zoom } = scene;
   const half = halfTile(zoom);
+  for (const id of scene.found?.bands ?? []) {
+    const band = scene.payload.bands.find((one) => one.id === id);
+    const [x, y] = place(scene)(band.x, band.y);
+    roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
+    stroke(ctx, theme.outline, 6.4);
+    stroke(ctx, theme.mark, 3.4);
+  }
   for (const tile of scene.tiles) {
     const isChosen = scene.found?.tile === tile.id;
     const [x, y] = place(scene)(tile.x, tile.y);

@@ -1,7 +1,9 @@
 // The minimap: the whole layout in a corner, and the part that the big canvas shows.
 
-import { Surface, gestures } from "./core.mjs";
+import { Surface, direction, gestures } from "./core.mjs";
 import { roundRect } from "./shapes.mjs";
+
+const KEY_SHARE = 0.2; // of the view's width: how far an arrow key goes
 
 /** Puts the minimap of a GraphView into its place, if the page has one; {surface, stop} or null. */
 export function mountMinimap(view) {
@@ -10,13 +12,9 @@ export function mountMinimap(view) {
   let place = null;
   const surface = new Surface(host, { label: view.words.minimap ?? "", draw: (ctx, w, h) => {
     if (!view.model) return;
-    const { width, height } = view.surface;
-    const [x, y] = [view.port.x, view.port.y];
-    const seen = { x, y, w: width / view.zoom, h: height / view.zoom };
+    const seen = seenBy(view);
     place = drawMinimap(ctx, view.scene(), w, h, seen);
   } });
-  surface.canvas.tabIndex = -1;
-  surface.canvas.setAttribute("role", "img");
   const go = (x, y) => {
     if (!place) return;
     view.port.x = (x - place.left) / place.scale - view.surface.width / 2 / view.zoom;
@@ -28,8 +26,27 @@ export function mountMinimap(view) {
     click: go,
     hover: (x, y) => { at = [x, y]; },
     drag: (dx, dy) => { at = [at[0] + dx, at[1] + dy]; go(...at); },
+    key: (event) => {
+      const way = direction(event);
+      if (way) view.panBy(...way.map((part) => -KEY_SHARE * part * view.surface.width));
+      return Boolean(way);
+    },
   });
-  return { surface, stop };
+  return { surface, stop, follow: () => { host.hidden = isAllSeen(view); } };
+}
+
+/** The part of the layout that the big canvas shows. */
+function seenBy(view) {
+  const { width, height } = view.surface;
+  return { x: view.port.x, y: view.port.y, w: width / view.zoom, h: height / view.zoom };
+}
+
+/** Where all of it is in view a map has nothing to say. */
+function isAllSeen(view) {
+  if (!view.model || view.over) return true;
+  const { width, height } = view.model.payload;
+  const { x, y, w, h } = seenBy(view);
+  return x <= 0 && y <= 0 && x + w >= width && y + h >= height;
 }
 
 /** The whole layout in a small canvas, and the part that the big one shows. */

@@ -7,7 +7,9 @@ export const TILE = 34;
 export const ROUND = new Set(["variable", "read"]);
 export const HOLLOW = new Set(["const", "control"]);
 export const TAGS = new Set(["feed", "fetch"]);
-const LABEL_TIME_NS = 100_000; // shorter times are not worth a line under the name
+const MEASURES = ["time", "wait", "bytes"];
+const LABEL_TIME_NS = 100_000; // from here on a time is worth a line under the name
+const LABEL_SHARE = 0.2; // of the highest value: from here on any value is
 
 /** Level of detail by zoom (screen pixels per layout pixel). */
 export function levelOf(zoom) {
@@ -21,6 +23,9 @@ export function levelOf(zoom) {
 /** Width of a wire in pixels: 1.8 for a few bytes, 7 for 784 KiB, never over 9. */
 export const wireWidth = (bytes) => Math.min(9, 1.8 + 1.8 * Math.log10(1 + bytes / 1024));
 
+/** Width of an edge in a band: a step wider each time what it holds doubles. */
+export const linkWidth = (count) => Math.min(4.5, 1.3 + 0.5 * Math.log2(Math.max(1, count)));
+
 /** The hue a tile has, whatever its heat. */
 export function hueOf(kind) {
   return ["variable", "read", "update"].includes(kind) ? "update" : "compute";
@@ -31,23 +36,28 @@ export function buildModel(payload) {
   const nodes = new Map(payload.nodes.map((node) => [node.id, node]));
   const tiles = new Map();
   for (const tile of payload.tiles) {
-    tiles.set(tile.id, { ...tile, nodes: [], time: 0, wait: 0, bytes: 0 });
+    tiles.set(tile.id, { ...tile, nodes: [], time: 0, wait: 0, queueing: 0, bytes: 0 });
   }
   for (const node of payload.nodes) {
     const tile = tiles.get(node.tile);
     tile.nodes.push(node);
-    for (const measure of ["time", "wait", "bytes"]) tile[measure] += node[measure];
+    tile.time += node.time;
+    tile.bytes += node.bytes;
+    if (node.wait > tile.wait) { // several may wait at once: the longest counts
+      [tile.wait, tile.queueing] = [node.wait, node.queueing];
+    }
   }
   const wires = new Map(payload.wires.map((wire) => [wire.id, wire]));
   const model = { payload, nodes, tiles, wires, neighbours: new Map(), bySpan: new Map() };
   linkNeighbours(model);
   for (const node of payload.nodes) if (node.span) model.bySpan.set(node.span, node.id);
   for (const wire of payload.wires) {
-    for (const span of wire.spans) if (span) model.bySpan.set(span, wire.id);
+    for (const part of wire.parts) {
+      for (const span of part.spans) if (span) model.bySpan.set(span, wire.id);
+    }
   }
-  model.range = Object.fromEntries(
-    ["time", "wait", "bytes"].map((measure) => [measure, rangeOf(model, measure)]),
-  );
+  model.range = rangesOf([...tiles.values()]);
+  model.nodeRange = rangesOf(payload.nodes);
   return model;
 }
 
@@ -74,39 +84,71 @@ function linkNeighbours(model) {
 
 /** Tiles at both ends of a wire. */
 export function endsOfWire(model, wire) {
-  const ends = [wire.src, ...wire.dsts].map((id) => model.nodes.get(id)?.tile);
+  const ends = wire.parts.flatMap((part) => [part.src, ...part.dsts])
+    .map((id) => model.nodes.get(id)?.tile);
   return [...new Set(ends.filter((id) => id !== undefined))];
 }
 
-function rangeOf(model, measure) {
-  const values = [...model.tiles.values()].map((tile) => tile[measure]).filter((v) => v > 0);
-  return values.length ? [Math.min(...values), Math.max(...values)] : [0, 0];
+/** Consumers of a wire: tiles. */
+export const targetsOf = (model, wire) =>
+  [...new Set(wire.parts.flatMap((part) => part.dsts).map((id) => model.nodes.get(id)?.tile))];
+
+/** Least and most of every measure that is there at all. */
+function rangesOf(things) {
+  return Object.fromEntries(MEASURES.map((measure) => {
+    const values = things.map((thing) => thing[measure]).filter((value) => value > 0);
+    return [measure, values.reduce(
+      ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
+      values.length ? [Infinity, 0] : [0, 0],
+    )];
+  }));
 }
 
-/** 0 … 1: how hot a tile is under a heat choice; null where nothing was measured. */
-export function tileHeat(model, tile, choice) {
-  if (choice === "plain") return null;
-  const [low, high] = model.range[choice];
-  return tile[choice] > 0 && high > 0 ? heatShare(tile[choice], low, high) : 0;
+const heatIn = ([low, high], value) => (value > 0 && high > 0 ? heatShare(value, low, high) : 0);
+
+/** 0 … 1: how hot a tile is under a heat choice; null where heat is not shown. */
+export const tileHeat = (model, tile, choice) =>
+  (choice === "plain" ? null : heatIn(model.range[choice], tile[choice]));
+
+/** The same for one node, among nodes. */
+export const nodeHeat = (model, node, choice) =>
+  (choice === "plain" ? null : heatIn(model.nodeRange[choice], node[choice]));
+
+/** Whether a tile's value is written under its name, so that heat is not colour alone. */
+export function isValueShown(model, tile, choice) {
+  const value = tile[choice];
+  if (choice === "time" && value >= LABEL_TIME_NS) return true;
+  return value > 0 && value >= LABEL_SHARE * model.range[choice][1];
 }
 
-/** The line under a name: the time of a tile, if it is worth it. */
-export const isTimeShown = (tile) => tile.time >= LABEL_TIME_NS;
-
-/** What a selection of the page means here: {tile} or {wire}, and the node if it is one. */
+/** What a selection of the page means here: {tile} or {wire}, and the node or pair if it is one;
+ *  {tiles} of a scope that stands open; {bands} of a device or task. */
 export function resolve(model, selection) {
   if (!selection) return null;
   const { type, id } = selection;
   const name = type === "span" ? model.bySpan.get(id) : id;
   const node = model.nodes.get(name);
   if (node && type !== "edge" && type !== "key") return { tile: node.tile, node: node.id };
+  if (type === "device") return bandsOf(model, name);
   if (model.tiles.has(name) && type === "node") return { tile: name, node: null };
+  const inside = model.payload.tiles.filter((tile) => tile.within === name);
+  if (name && inside.length) return { tiles: inside.map((tile) => tile.id) };
   const asked = type === "edge" ? name.split("→") : [name];
   for (const wire of model.payload.wires) {
-    const known = [wire.id, wire.send, wire.recv, wire.key];
-    if (asked.some((one) => one && known.includes(one))) return { wire: wire.id };
+    if (name === wire.id) return { wire: wire.id };
+    const part = wire.parts.find((one) => [one.id, one.send, one.recv, one.key]
+      .some((known) => known && asked.includes(known)));
+    if (part) return wire.parts.length > 1 ? { wire: wire.id, part: part.id } : { wire: wire.id };
   }
   return null;
+}
+
+/** "worker:0", or "worker:0 CPU:0" for one of its devices. */
+function bandsOf(model, name) {
+  const [task, device] = name.split(" ");
+  const bands = model.payload.bands
+    .filter((band) => band.box === task && (!device || band.name === device));
+  return bands.length ? { bands: bands.map((band) => band.id) } : null;
 }
 
 /** Everything that stays lit beside a selection. */
@@ -116,8 +158,18 @@ export function litBy(model, found) {
     const wire = model.wires.get(found.wire);
     return { tiles: new Set(endsOfWire(model, wire)), wires: new Set([wire.id]) };
   }
+  if (found.bands) {
+    const inside = model.payload.tiles.filter((tile) => found.bands.includes(tile.band));
+    return litTogether(model, inside.map((tile) => tile.id));
+  }
+  if (found.tiles) return litTogether(model, found.tiles);
   const near = model.neighbours.get(found.tile) ?? { tiles: new Set(), wires: new Set() };
   return { tiles: new Set([found.tile, ...near.tiles]), wires: near.wires };
+}
+
+function litTogether(model, ids) {
+  const wires = ids.flatMap((id) => [...model.neighbours.get(id)?.wires ?? []]);
+  return { tiles: new Set(ids), wires: new Set(wires) };
 }
 
 /** The selection a click publishes for a tile or a wire. */
@@ -125,9 +177,13 @@ export function selectionOf(model, hit) {
   if (!hit) return null;
   if (hit.type === "wire") {
     const wire = model.wires.get(hit.id);
-    if (wire.key) return { type: "key", id: wire.key };
-    return { type: "edge", id: wire.isPair ? `${wire.send}→${wire.recv}` : wire.id };
+    const [part] = wire.parts;
+    if (wire.parts.length > 1) return { type: "edge", id: wire.id };
+    if (part.key) return { type: "key", id: part.key };
+    return { type: "edge", id: wire.isPair ? `${part.send}→${part.recv}` : wire.id };
   }
+  if (hit.type === "link") return null;
+  if (hit.node) return { type: "node", id: hit.node };
   if (hit.type === "frame") return { type: "node", id: hit.first };
   const tile = model.tiles.get(hit.id);
   return { type: "node", id: tile.nodes.length === 1 ? tile.nodes[0].id : tile.id };
@@ -136,12 +192,11 @@ export function selectionOf(model, hit) {
 /** Hit rectangles in layout coordinates; tiles lie over wires. */
 export function hitGrid(payload) {
   const grid = new HitGrid(96);
+  payload.links.forEach((link, id) => {
+    if (link.count > 1) addSegments(grid, { type: "link", id }, link.points, 4);
+  });
   for (const wire of payload.wires) {
-    for (let i = 1; i < wire.points.length; i += 1) {
-      const [[ax, ay], [bx, by]] = [wire.points[i - 1], wire.points[i]];
-      grid.add({ type: "wire", id: wire.id },
-        Math.min(ax, bx) - 5, Math.min(ay, by) - 5, Math.abs(ax - bx) + 10, Math.abs(ay - by) + 10);
-    }
+    addSegments(grid, { type: "wire", id: wire.id }, wire.points, 5);
     for (const [x, y] of [wire.points[0], wire.points.at(-1)]) {
       grid.add({ type: "wire", id: wire.id }, x - 11, y - 11, 22, 22);
     }
@@ -150,6 +205,14 @@ export function hitGrid(payload) {
     grid.add({ type: "tile", id: tile.id }, tile.x - TILE / 2, tile.y - TILE / 2, TILE, TILE);
   }
   return grid;
+}
+
+function addSegments(grid, item, points, reach) {
+  for (let i = 1; i < points.length; i += 1) {
+    const [[ax, ay], [bx, by]] = [points[i - 1], points[i]];
+    grid.add(item, Math.min(ax, bx) - reach, Math.min(ay, by) - reach,
+      Math.abs(ax - bx) + 2 * reach, Math.abs(ay - by) + 2 * reach);
+  }
 }
 
 /** Between two payloads: where each tile and box was, and how far it has come. */
@@ -271,8 +334,8 @@ export function bundlesOf(payload) {
     }
     const bundle = bundles.get(id);
     bundle.bytes += wire.bytes;
-    bundle.pairs += 1;
-    bundle.reads += wire.isRead ? 1 : 0;
+    bundle.pairs += wire.parts.length;
+    bundle.reads += wire.isRead ? wire.parts.length : 0;
   }
   for (const bundle of bundles.values()) {
     bundle.side = bundle.reads * 2 > bundle.pairs ? "left" : "right";

@@ -1,7 +1,7 @@
 // Paints the overview (zoom below 0.25): the whole graph at a glance, few words.
 
 import { ellipsis, font, textWidth } from "./core.mjs";
-import { tileFill } from "./graph_draw.mjs";
+import { nodeFill } from "./graph_draw.mjs";
 import { ROUND, wireWidth } from "./graph_model.mjs";
 import { twoColours } from "./graph_wires.mjs";
 import { countOf } from "./graph_words.mjs";
@@ -51,7 +51,7 @@ function drawFrame(ctx, scene, frame) {
   ctx.strokeStyle = isChosen ? theme.outline : theme.line2;
   ctx.stroke();
   for (const { node, x, y } of frame.squares) {
-    ctx.fillStyle = tileFill(scene, { id: node.tile, kind: node.kind });
+    ctx.fillStyle = nodeFill(scene, node);
     ctx.beginPath();
     if (ROUND.has(node.kind)) ctx.arc(x + 3, y + 3, 3, 0, 7);
     else ctx.rect(x, y, 6, 6);

@@ -1,8 +1,8 @@
 // Paints the wires of a laid-out graph: two-coloured, with a tag at each end and their names.
 // A `scene` is what graph_draw.mjs says.
 
-import { font, formatBytes, haloText, textWidth } from "./core.mjs";
-import { wireWidth } from "./graph_model.mjs";
+import { font, formatBytes, formatNs, haloText, textWidth } from "./core.mjs";
+import { targetsOf, wireWidth } from "./graph_model.mjs";
 import { drawTag, polygon, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
@@ -80,7 +80,7 @@ function drawWireTags(ctx, scene, wire, points, level, isChosen) {
   for (const [kind, [x, y], way] of [
     ["send", points[0], wire.ways[0]], ["recv", points.at(-1), wire.ways[1]],
   ]) {
-    if (!wire[kind]) {
+    if (!wire.parts[0][kind]) {
       openEnd(ctx, theme, x, y); // the other end is in no graph of this trace
       continue;
     }
@@ -117,10 +117,12 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
     const [x, y] = points[Math.floor(points.length / 2)];
     if (x < -100 || x > width + 100 || y < -50 || y > height + 50) continue;
     const name = wire.label || words.control;
-    const consumers = wire.dsts.length > 1
-      ? ` · ${words.consumers.replace("{count}", wire.dsts.length)}` : "";
-    const long = formatBytes(wire.bytes) + consumers;
-    const short = formatBytes(wire.bytes);
+    const short = wireAmount(scene, wire);
+    const targets = targetsOf(scene.model, wire).length;
+    const consumers = targets > 1
+      ? ` · ${words[wire.parts.length > 1 ? "scopes" : "consumers"].replace("{count}", targets)}`
+      : "";
+    const long = short + consumers;
     const spot = [[long, 1], [short, 1], [long, -1], [short, -1]].map(([second, side]) => ({
       second, at: freeSpot(ctx, points, [name, second], side, labels, obstacles, wire.id),
     })).find((option) => option.at);
@@ -138,6 +140,16 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
   ctx.globalAlpha = 1;
 }
 
+/** Bytes of a wire, its pairs if there are several, and in the heat of waiting how long it was
+ *  waited for. */
+function wireAmount({ heat, words }, wire) {
+  const pairs = wire.parts.length > 1
+    ? [words.bundle.replace("{count}", wire.parts.length)] : [];
+  const wait = heat === "wait" && wire.wait > 0
+    ? [words.waited.replace("{time}", formatNs(wire.wait))] : [];
+  return [...pairs, formatBytes(wire.bytes), ...wait].join(" · ");
+}
+
 /** Beside the stub of every wire of the box that is shown alone: where it goes, how much. */
 export function drawStubLabels(ctx, scene, labels) {
   const { theme, words } = scene;
@@ -149,7 +161,7 @@ export function drawStubLabels(ctx, scene, labels) {
     const isAbove = y < place(scene)(0, box.y + box.h / 2)[1];
     const where = isOut
       ? words.to.replace("{box}", wire.to) : words.from.replace("{box}", wire.from);
-    const lines = [wire.label || words.control, where, formatBytes(wire.bytes)];
+    const lines = [wire.label || words.control, where, wireAmount(scene, wire)];
     const w = Math.max(...lines.map((line) => textWidth(ctx, line, font(11)))) + 4;
     const far = wire.points.length === 4 ? Math.max(...wire.points.map((point) => point[0])) : 0;
     const right = Math.max(x, place(scene)(far, 0)[0]);

@@ -21,18 +21,45 @@ const TEXTS = {
     const name = frame.label || words.kinds[frame.kind] || "";
     return `${name} · ${countOf(words, frame.nodes.length)}`;
   },
+  link({ model, words }, { id }) {
+    const { src, dst, count, bytes } = model.payload.links[id];
+    const [from, to] = [src, dst].map((end) => nameOf(model, end));
+    const edges = words.edges.replace("{count}", count);
+    return [`${from} → ${to}`, edges, ...(bytes ? [formatBytes(bytes)] : [])].join(" · ");
+  },
   wire({ model, words }, { id }) {
     const wire = model.wires.get(id);
-    const name = wire.label || words.control;
-    return `${name} · ${wire.from} → ${wire.to} · ${formatBytes(wire.bytes)}`;
+    const parts = [wire.label || words.control, `${wire.from} → ${wire.to}`];
+    if (wire.parts.length > 1) parts.push(words.bundle.replace("{count}", wire.parts.length));
+    parts.push(formatBytes(wire.bytes));
+    if (wire.wait > 0) parts.push(words.waited.replace("{time}", formatNs(wire.wait)));
+    return parts.join(" · ");
   },
-  tile({ model, words, state }, { id }) {
+  tile({ model, words, state }, { id, node: alone }) {
     const tile = model.tiles.get(id);
-    const [node] = tile.nodes;
-    const title = tile.count > 1
+    const node = model.nodes.get(alone) ?? tile.nodes[0];
+    const isStack = tile.count > 1 && !alone;
+    const title = isStack
       ? `${tile.label} · ${countOf(words, tile.count)}` : `${node.id} · ${node.op}`;
-    const choice = state.heat === "plain" ? "time" : state.heat;
-    const value = choice === "bytes" ? formatBytes(tile.bytes) : formatNs(tile[choice]);
-    return tile[choice] ? `${title} · ${value}` : title;
+    const value = amountText(words, isStack ? tile : node, state.heat);
+    return value ? `${title} · ${value}` : title;
   },
 };
+
+/** What an end of an edge is called: a tile, or a wire that its tag belongs to. */
+function nameOf({ tiles, wires }, end) {
+  return tiles.get(end)?.label ?? wires.get(end.slice(1))?.label ?? end;
+}
+
+/** A tile's value under a heat choice, with its unit. */
+export const valueText = (tile, choice) =>
+  (choice === "bytes" ? formatBytes(tile.bytes) : formatNs(tile[choice]));
+
+function amountText(words, thing, heat) {
+  const choice = heat === "plain" ? "time" : heat;
+  if (!thing[choice]) return "";
+  if (choice !== "wait") return valueText(thing, choice);
+  const waited = words.waited.replace("{time}", formatNs(thing.wait));
+  return thing.queueing
+    ? `${waited}, ${words.queued.replace("{time}", formatNs(thing.queueing))}` : waited;
+}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -52,6 +53,7 @@ def rows(real_run: Path) -> dict[str, list[NodeRow]]:
     return {stage: list(found) for stage, found in table.stages.items()}
 
 
+SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -252,17 +254,98 @@ def test_a_name_that_wants_to_be_markup_is_text(tab: Tab, served_odd: Dashboard)
     assert page.locator("main img").count() == 0
 
 
-def test_a_folded_scope_opens_at_the_second_click(tab: Tab, served_odd: Dashboard) -> None:
+def tiles(page: Page, number: int) -> None:
+    page.wait_for_function("n => window.__vizdist?.state().tiles === n", arg=number)
+
+
+def test_a_folded_scope_opens_at_the_second_click_and_back_folds_it(
+    tab: Tab, served_odd: Dashboard
+) -> None:
     page = opened(tab, served_odd)
     before = picture(page)["tiles"]
     assert before < 30
     place = at(page, "node", "net/layer3/n33")
     page.mouse.click(*place)
     expect(page.locator("#graph-facts")).to_contain_text("net/layer3/n33")
-    with page.expect_response(lambda response: "opened=" in response.url):
-        page.mouse.click(*place)
-    page.wait_for_timeout(100)
-    assert picture(page)["tiles"] == before + 9
+    page.mouse.click(*place)
+    tiles(page, before + 9)
+    expect(page).to_have_url(re.compile("opened=net%2Flayer3"))
+    page.reload()
+    ready(page)
+    tiles(page, before + 9)
+    page.locator(".canvas-opened button").click()
+    tiles(page, before)
+    page.go_back()
+    tiles(page, before + 9)
+
+
+def test_a_key_folds_the_scope_of_a_node_and_opens_it_again(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served, "&lang=en&sel=node:fc1/addmm")
+    before = picture(page)["tiles"]
+    page.locator("#graph-canvas canvas").focus()
+    page.keyboard.press("e")
+    expect(page).to_have_url(re.compile("folded=fc1"))
+    page.wait_for_function("n => window.__vizdist.state().tiles < n", arg=before)
+    assert picture(page)["found"]["node"] == "fc1/addmm"
+    page.keyboard.press("e")
+    tiles(page, before)
+
+
+def test_the_legend_names_what_heat_measures_and_its_scale(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    legend = page.locator(".heat-legend")
+    for heat, named, unit in (("bytes", "Bytes", "B"), ("wait", "Longest wait", "s")):
+        page.locator(f"#graph-heat [data-value={heat}]").click()
+        expect(legend).to_contain_text(re.compile(f"{named}.*{unit}.*(linear|log) scale"))
+    page.locator("#graph-heat [data-value=plain]").click()
+    expect(legend).to_be_hidden()
+
+
+def test_a_map_is_there_while_a_part_is_out_of_view_and_arrow_keys_move_it(
+    tab: Tab, served: Dashboard
+) -> None:
+    page = opened(tab, served, width=1200)
+    mini = page.locator("#graph-minimap")
+    expect(mini).to_be_visible()
+    before = at(page, "node", "relu")
+    mini.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    assert at(page, "node", "relu")[0] < before[0]
+    page.locator("#graph-canvas canvas").focus()
+    for _ in range(9):
+        page.keyboard.press("-")
+    expect(mini).to_be_hidden()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark", "projector"])
+def test_the_picture_is_saved_as_it_looks_with_names_as_text(
+    tab: Tab, served_odd: Dashboard, theme: str
+) -> None:
+    page = opened(tab, served_odd, f"&lang=en&theme={theme}")
+    with page.expect_download() as told:
+        page.locator("[data-picture=svg]").click()
+    found = ElementTree.parse(told.value.path()).getroot()
+    texts = ["".join(element.itertext()) for element in found.iter(f"{SVG}text")]
+    assert any(HOSTILE.startswith(text[:8]) and "<" in text for text in texts)
+    assert not list(found.iter(f"{SVG}img"))
+    shown = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bg')")
+    assert next(found.iter(f"{SVG}rect")).get("fill") == shown
+    with page.expect_download() as told:
+        page.locator("[data-picture=png]").click()
+    assert Path(told.value.path()).read_bytes()[:4] == b"\x89PNG"
+    assert told.value.suggested_filename == "odd-graph.png"
+
+
+def test_a_projector_shows_everything_larger_and_hits_what_it_shows(
+    tab: Tab, served: Dashboard
+) -> None:
+    page = opened(tab, served, "&lang=en&theme=projector")
+    page.mouse.click(*at(page, "node", "relu"))
+    expect(page).to_have_url(re.compile("sel=node:relu"))
+    assert page.evaluate("document.body.currentCSSZoom") == pytest.approx(1.2)
+    expect(page.locator("#graph-facts h2")).to_be_visible()
+    assert axe_faults(page) == []
+    assert [fault for fault in overflow(page) if "canvas" not in fault] == []
 
 
 def test_a_run_without_a_graph_says_so(tab: Tab, dashboard: Dashboard) -> None:

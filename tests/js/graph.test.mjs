@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 import * as core from "../../assets/core.mjs";
 import * as graph from "../../assets/graph_model.mjs";
+import * as folds from "../../assets/graph_folds.mjs";
 import { tagPoints } from "../../assets/shapes.mjs";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url)));
@@ -51,9 +52,10 @@ test("both tags of every wire are found, and mean the wire", () => {
 
 test("a selection of any kind leads to the same thing", () => {
   const wire = payload.wires.find((one) => one.label === "∇w1");
+  const [part] = wire.parts;
   for (const [type, id] of [
-    ["edge", `${wire.send}→${wire.recv}`], ["key", wire.key], ["span", wire.spans[1]],
-    ["node", wire.recv], ["node", wire.send],
+    ["edge", `${part.send}→${part.recv}`], ["key", part.key], ["span", part.spans[1]],
+    ["node", part.recv], ["node", part.send],
   ]) {
     assert.deepEqual(graph.resolve(model, { type, id }), { wire: wire.id }, type);
   }
@@ -170,4 +172,45 @@ test("a Send points where its tensor goes, a Recv has its notch where it comes f
   assert.ok(tip("send", "down").some(([x, y]) => x === 0 && y === 9));
   assert.ok(tip("recv", "down").some(([x, y]) => x === 0 && y < 0 && y > -9));
   assert.ok(tip("send", "left").some(([x, y]) => x === -9 && y === 0));
+});
+
+test("a device that is selected lights its bands, and what crosses their edges", () => {
+  const found = graph.resolve(model, { type: "device", id: "ps:0 CPU:0" });
+  assert.equal(found.bands.length, 1);
+  const lit = graph.litBy(model, found);
+  const inside = payload.tiles.filter((tile) => tile.band === found.bands[0]);
+  assert.deepEqual([...lit.tiles].sort(), inside.map((tile) => tile.id).sort());
+  assert.ok(lit.wires.size > 0);
+  assert.equal(graph.resolve(model, { type: "device", id: "ps:9" }), null);
+});
+
+test("the hottest tiles carry their number, so that heat is not colour alone", () => {
+  for (const heat of ["time", "bytes", "wait"]) {
+    const tiles = [...model.tiles.values()];
+    const [, high] = model.range[heat];
+    assert.ok(tiles.some((tile) => tile[heat] === high));
+    for (const tile of tiles.filter((one) => one[heat] === high)) {
+      assert.ok(graph.isValueShown(model, tile, heat));
+    }
+    for (const tile of tiles.filter((one) => one[heat] === 0)) {
+      assert.ok(!graph.isValueShown(model, tile, heat));
+    }
+  }
+});
+
+test("an edge is wider the more it holds, within bounds", () => {
+  const widths = [1, 2, 8, 64, 1e9].map(graph.linkWidth);
+  assert.deepEqual([...widths].sort((a, b) => a - b), widths);
+  assert.equal(widths.at(-1), 4.5);
+});
+
+test("opening and folding a scope are each other's opposite, and live in the address", () => {
+  const id = "blocks/3/* forward @ /job:worker/replica:0/task:0/device:CPU:0";
+  const none = folds.readFolds("?step=3");
+  for (const [there, back] of [[folds.open, folds.close], [folds.close, folds.open]]) {
+    const changed = there(none, id);
+    const search = folds.writeFolds("?step=3", changed);
+    assert.deepEqual(folds.readFolds(search), changed);
+    assert.equal(folds.writeFolds(search, back(changed, id)), "?step=3");
+  }
 });

@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from vizdist.components.cards import HIDDEN, rich
 from vizdist.components.graph_toolbar import glyph_tile
 from vizdist.figures.graph_facts import (
+    BundleFacts,
     Facts,
     GraphFacts,
     InputFact,
@@ -17,6 +18,7 @@ from vizdist.figures.graph_facts import (
     ScopeFacts,
     StageFact,
 )
+from vizdist.figures.graph_folding import label_of
 from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
@@ -30,6 +32,8 @@ def aside(facts: Facts, step: StepInfo | None, lang: Lang) -> list[Component]:
         return _node(facts, step, lang)
     if isinstance(facts, PairFacts):
         return _pair(facts, lang)
+    if isinstance(facts, BundleFacts):
+        return _bundle(facts, lang)
     return _scope(facts, lang) if isinstance(facts, ScopeFacts) else _graph(facts, lang)
 
 
@@ -75,6 +79,7 @@ def _node(facts: NodeFacts, step: StepInfo | None, lang: Lang) -> list[Component
         *([_step_part(facts, step, lang)] if step else []),
         *([_part(t("graph.fact.inputs", lang), _inputs(facts, lang))] if facts.inputs else []),
         _part(t("graph.fact.history", lang), _rows(_history(facts, lang))),
+        *([_scope_button(facts.scope, lang)] if facts.scope else []),
     ]
 
 
@@ -174,12 +179,12 @@ def _stages(fact: StageFact, lang: Lang) -> str:
 # pair, scope, graph
 
 
+def _pair_sign() -> Component:
+    ends = [html.Span(className=f"tag tag-{end}") for end in ("send", "recv")]
+    return html.Span(ends, className="pair-sign", **HIDDEN)
+
+
 def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
-    tile = html.Span(
-        [html.Span(className="tag tag-send"), html.Span(className="tag tag-recv")],
-        className="pair-sign",
-        **HIDDEN,
-    )
     title = facts.label or t("graph.control", lang)
     says = ("control_pair" if facts.control else "") if facts.is_cut else "future"
     rows = [(t("graph.fact.bytes", lang), str(size(facts.num_bytes)))]
@@ -190,7 +195,7 @@ def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
     consumers = [html.Li(pick(name, name)) for name in facts.consumers[:MOST]]
     key = html.Code(facts.key, className="key")
     return [
-        _head(tile, title, f"{facts.source_box} → {facts.target_box}"),
+        _head(_pair_sign(), title, f"{facts.source_box} → {facts.target_box}"),
         *([html.P(t(f"graph.fact.{says}", lang), className="placement")] if says else []),
         html.Section(_rows(rows)),
         *([html.Section(_rows([(name, html.Code(end)) for name, end in ends]))] if ends else []),
@@ -203,12 +208,39 @@ def _ends(facts: PairFacts) -> tuple[tuple[str, str], ...]:
     return ("send", facts.send), ("recv", facts.recv)
 
 
+def _scope_button(scope: str, lang: Lang) -> Component:
+    """Opens a folded scope on the canvas, folds an open one."""
+    data: dict[str, Any] = {"data-scope": scope}
+    words = [html.Span(t("graph.fact.fold", lang, scope=label_of(scope)), className="cut")]
+    return html.Button(
+        [*words, html.Kbd("E", **HIDDEN)], type="button", className="button scope-button", **data
+    )
+
+
+def _bundle(facts: BundleFacts, lang: Lang) -> list[Component]:
+    title = t("graph.control", lang) if facts.control else f"{facts.source} → {facts.target}"
+    rows = [
+        (t("graph.fact.pairs", lang), f"{len(facts.pairs):,}"),
+        (t("graph.fact.per_step", lang), str(size(facts.num_bytes))),
+    ]
+    if facts.wait:
+        rows.append((t("graph.fact.longest_wait", lang), us(facts.wait)))
+    most = facts.pairs[0].num_bytes
+    bars = [_byte_bar(pair, most, name) for pair, name in _named(facts.pairs[:MOST])]
+    return [
+        _head(_pair_sign(), title, f"{facts.source_box} → {facts.target_box}"),
+        html.P(t("graph.fact.bundle", lang), className="placement"),
+        html.Section(_rows(rows)),
+        _part(t("graph.fact.largest", lang), *bars, *_others(len(facts.pairs) - MOST, lang)),
+    ]
+
+
 def _scope(facts: ScopeFacts, lang: Lang) -> list[Component]:
     tile = glyph_tile("compute", str(len(facts.members)))
     where = " / ".join(part for part in (facts.box, facts.device) if part)
     return [
         _head(tile, facts.label, where),
-        html.P(t("graph.fact.open", lang), className="placement"),
+        _scope_button(facts.id, lang),
         _part(
             t("graph.fact.members", lang),
             _costs(facts.members[:MOST]),
@@ -228,7 +260,9 @@ def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
     ]
     values = {"nodes": f"{facts.num_nodes:,}", "gone": f"{facts.num_gone:,}"}
     says = rich(f"graph.says.{facts.stage}", lang, **values)
-    bars = [_byte_bar(pair, facts.largest[0].num_bytes) for pair in facts.largest]
+    bars = [
+        _byte_bar(pair, facts.largest[0].num_bytes, name) for pair, name in _named(facts.largest)
+    ]
     per_step = [(t("graph.fact.per_step", lang), str(size(facts.num_bytes)))]
     return [
         html.H2(t(f"graph.stage.{facts.stage}", lang), className="stage-title"),
@@ -245,19 +279,27 @@ def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
     ]
 
 
-def _byte_bar(pair: PairFacts, most: int) -> Component:
+def _named(pairs: Sequence[PairFacts]) -> list[tuple[PairFacts, str]]:
+    """Pairs by what they carry; by its whole name where labels do not tell them apart."""
+    labels = [pair.label for pair in pairs]
+    is_clear = len(set(labels)) == len(labels)
+    names = [pair.source.removesuffix("/Read") or pair.label for pair in pairs]
+    return list(zip(pairs, labels if is_clear else names, strict=True))
+
+
+def _byte_bar(pair: PairFacts, most: int, name: str) -> Component:
     share = f"{100 * pair.num_bytes / max(1, most):.0f}%"
     sel = f"key:{pair.key}" if pair.key else f"edge:{pair.send}→{pair.recv}"
     data: dict[str, Any] = {"data-sel": sel}
     return html.Button(
         [
-            html.Span(pair.label, className="cut"),
+            html.Span(html.Bdi(name), className="cut-start"),
             html.Span(html.I(style={"width": share}), className="track"),
             html.Span(str(size(pair.num_bytes)), className="number"),
         ],
         type="button",
         className="byte-bar",
-        title=f"{pair.source_box} → {pair.target_box}",
+        title=f"{name} · {pair.source_box} → {pair.target_box}",
         **data,
     )
 

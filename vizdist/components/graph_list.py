@@ -10,7 +10,7 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 
 MOST = 500
-COLUMNS = ("node", "op", "device", "reason", "phase", "time", "queueing", "bytes")
+COLUMNS = ("node", "op", "device", "reason", "phase", "time", "queueing", "wait", "bytes")
 
 
 def graph_list(payload: dict[str, Any], lang: Lang) -> list[Component]:
@@ -35,7 +35,8 @@ def _row(node: dict[str, Any], lang: Lang) -> Component:
         reason,
         t(f"graph.canvas.{node['phase']}", lang),
         us(node["time"]) if node["time"] else "",
-        us(node["wait"]) if node["wait"] else "",
+        us(node["queueing"]) if node["queueing"] else "",
+        us(node["wait"] - node["queueing"]) if node["wait"] > node["queueing"] else "",
         str(size(node["bytes"])) if node["bytes"] else "",
     ]
     first = html.Th(pick(node["id"], node["id"]), scope="row")

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 
 from tracer.model.graph_table import STAGES
 from vizdist.components.cards import HIDDEN, icon
-from vizdist.components.toolbar import choice, table_button
+from vizdist.components.toolbar import choice, picture_buttons, table_button
 from vizdist.i18n import Lang, t
 
 HEATS = ("plain", "time", "bytes", "wait")
@@ -22,9 +22,9 @@ def toolbar(lang: Lang) -> Component:
             _choices("graph-stages", t("graph.stages", lang), "stops"),
             html.Div(
                 [
-                    _choices("graph-clients", t("graph.client", lang), "segments"),
-                    _legend(lang),
+                    html.Span(id="graph-clients"),
                     _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
+                    picture_buttons(lang),
                     table_button(
                         "graph-table-button",
                         t("graph.table", lang),
@@ -77,29 +77,36 @@ def _size(count: Mapping[str, Any], lang: Lang) -> str:
     return t(f"graph.count.{stage}", lang, nodes=nodes, count=number)
 
 
-def clients(tasks: Sequence[str], chosen: str) -> list[Component]:
+def clients(tasks: Sequence[str], chosen: str, lang: Lang) -> list[Component]:
     """Where several workers run a step of this number, each has a graph of its own."""
     if len(tasks) < 2:
         return []
-    return [choice(task, task, chosen=task == chosen) for task in tasks]
+    options = [html.Option(task, value=task, selected=task == chosen) for task in tasks]
+    select = html.Select(options, id="graph-client")
+    label = html.Span(t("graph.client", lang))
+    return [html.Label([label, select], className="client")]
 
 
-def _legend(lang: Lang) -> Component:
+def legend(lang: Lang) -> Component:
+    """Below the canvas: its signs, then what the heat measures, from least to most."""
     tags = [
         html.Span([html.Span(className=f"tag tag-{kind}"), t(f"graph.{kind}", lang)])
         for kind in ("send", "recv", "control")
     ]
-    ramp = html.Span(
+    update = html.Span([html.Span(className="swatch fill-update"), t("graph.update", lang)])
+    stack = html.Span([html.Span("8", className="stack-sign", **HIDDEN), t("graph.stack", lang)])
+    heat = html.Span(
         [
+            html.B(id="graph-heat-what"),
             html.Span(id="graph-heat-low"),
-            html.Span([html.I() for _ in range(5)], className="ramp", id="graph-ramp"),
+            html.Span([html.I() for _ in range(5)], className="ramp", **HIDDEN),
             html.Span(id="graph-heat-high"),
-            html.Span(t("graph.log", lang), id="graph-heat-log", className="hint"),
+            html.Span(id="graph-heat-scale", className="hint"),
         ],
         className="heat-legend",
+        hidden=True,
     )
-    update = html.Span([html.Span(className="swatch fill-update"), t("graph.update", lang)])
-    return html.Div([ramp, *tags, update], className="graph-legend")
+    return html.Div([*tags, update, stack, heat], className="graph-legend")
 
 
 def glyph_tile(kind: str, glyph: str) -> Component:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from tracer.model.graph import Input
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
+from vizdist.figures.graph_bundles import BETWEEN
+from vizdist.figures.graph_folding import FoldNode, Group, groups_with, label_of, outer_scopes
 from vizdist.figures.graph_nodes import Look, look_of, short_name
 from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
-from vizdist.figures.partitioned_graph import groups_of
+from vizdist.figures.partitioned_graph import fold_nodes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class StageFact:
 class NodeFacts:
     """`tied_to` is what a colocated node or a user of a resource goes with.
 
+    `scope` is the id of the innermost folded scope that may hold it, "" if none may.
     `arrival` is when the last of its inputs from elsewhere was there, from the start of the step;
     `transfer` how long that one was on its way. Times are ns.
     """
@@ -59,11 +62,12 @@ class NodeFacts:
     transfer: int
     inputs: tuple[InputFact, ...]
     history: tuple[StageFact, ...]
+    scope: str
 
 
 @dataclass(frozen=True, slots=True)
 class PairFacts:
-    """`num_bytes` as the transport counted them, else what the shape says."""
+    """`num_bytes` as the transport counted them, else what the shape says. `source` is the node."""
 
     label: str
     control: bool
@@ -77,6 +81,7 @@ class PairFacts:
     wait: int
     transfer: int
     consumers: tuple[str, ...]
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,20 @@ class ScopeFacts:
     device: str
     members: tuple[tuple[str, str, int], ...]
     time: int
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFacts:
+    """Pairs between two tiles, largest first; `wait` is the longest of them."""
+
+    source: str
+    target: str
+    source_box: str
+    target_box: str
+    control: bool
+    num_bytes: int
+    wait: int
+    pairs: tuple[PairFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +129,7 @@ class GraphFacts:
     costliest: tuple[tuple[str, str, int], ...]
 
 
-Facts = NodeFacts | PairFacts | ScopeFacts | GraphFacts
+Facts = NodeFacts | PairFacts | ScopeFacts | BundleFacts | GraphFacts
 
 
 def facts_of(
@@ -121,8 +140,8 @@ def facts_of(
 ) -> Facts | None:
     """Facts of the first of some names that this stage knows; of the whole graph if none is asked.
 
-    A name is a node, a folded scope, one end of a pair, or a rendezvous key. None: not in this
-    stage.
+    A name is a node, a folded scope, one end of a pair, a rendezvous key, or a bundle of pairs.
+    None: not in this stage.
     """
     if not selected:
         return _graph_facts(graph, stages, measures)
@@ -133,7 +152,7 @@ def facts_of(
         for pair in graph.pairs:
             if name in (pair.id, pair.send, pair.recv, _key(measures, pair)):
                 return _pair_facts(graph, measures, pair)
-        if scope := _scope_facts(graph, stages, measures, name):
+        if scope := _folded_facts(graph, stages, measures, name):
             return scope
     return None
 
@@ -177,7 +196,14 @@ def _node_facts(
         transfer=max(0, transfer),
         inputs=inputs,
         history=tuple(_history(stages, row.name)),
+        scope=_scope_of(graph, stages, name),
     )
+
+
+def _scope_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]], name: str) -> str:
+    nodes = fold_nodes_of(graph, stages)
+    alone = [Group(node.id, "", (node.id,)) for node in nodes if node.id == name]
+    return outer_scopes(nodes, alone).get(name, "")
 
 
 def _input_facts(graph: StageGraph, name: str) -> list[InputFact]:
@@ -249,24 +275,59 @@ def _pair_facts(graph: StageGraph, measures: StepMeasures, pair: PairEdge) -> Pa
         wait=recv.wait,
         transfer=max(0, recv.time - recv.wait),
         consumers=tuple(pair.dsts),
+        source=pair.src,
     )
 
 
-def _scope_facts(
+def _folded_facts(
     graph: StageGraph,
     stages: Mapping[str, Sequence[NodeRow]],
     measures: StepMeasures,
     name: str,
-) -> ScopeFacts | None:
-    groups = groups_of(graph, stages)
-    group = next((g for g in groups if g.id == name and g.is_folded), None)
-    if group is None:
+) -> ScopeFacts | BundleFacts | None:
+    """Facts of a folded scope or of what runs between two; both are known by their names alone."""
+    nodes = fold_nodes_of(graph, stages)
+    if BETWEEN in name:
+        return _bundle_facts(graph, measures, nodes, name)
+    members = [node.id for node in nodes if name in groups_with(node)]
+    if len(members) < 2:
         return None
-    band = graph.band_of[group.members[0]]
-    members = _by_time(graph, measures, group.members)
-    label = group.scope.rsplit("/", 1)[-1]
-    total = sum(time for _, _, time in members)
-    return ScopeFacts(group.id, label, graph.bands[band], device_of(band), tuple(members), total)
+    band = graph.band_of[members[0]]
+    costs = _by_time(graph, measures, members)
+    total = sum(time for _, _, time in costs)
+    label = label_of(name)
+    return ScopeFacts(name, label, graph.bands[band], device_of(band), tuple(costs), total)
+
+
+def _bundle_facts(
+    graph: StageGraph, measures: StepMeasures, nodes: Sequence[FoldNode], name: str
+) -> BundleFacts | None:
+    source, target = name.removesuffix(" ^").split(BETWEEN, 1)
+    control = name.endswith(" ^")
+    sources, targets = (
+        {node.id for node in nodes if end == node.id or end in groups_with(node)}
+        for end in (source, target)
+    )
+    held = [
+        pair
+        for pair in graph.pairs
+        if pair.control == control and pair.src in sources and targets & set(pair.dsts[:1])
+    ]
+    if not held:
+        return None
+    pairs = sorted(
+        (_pair_facts(graph, measures, pair) for pair in held), key=lambda pair: -pair.num_bytes
+    )
+    return BundleFacts(
+        source=label_of(source),
+        target=label_of(target),
+        source_box=pairs[0].source_box,
+        target_box=pairs[0].target_box,
+        control=control,
+        num_bytes=sum(pair.num_bytes for pair in pairs),
+        wait=max(pair.wait for pair in pairs),
+        pairs=tuple(pairs),
+    )
 
 
 def _by_time(

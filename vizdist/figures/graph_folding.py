@@ -1,21 +1,24 @@
 """Which nodes share a tile: scopes fold when a graph has more tiles than an eye can take.
 
 Nodes fold with nodes of their scope, band and phase only, so that a forward and a backward pass of
-one layer stay apart. Variables, reads, updates, feeds and fetches never fold: they are what a
-reader of a distributed graph looks for.
+one layer stay apart, and so do variables, their reads and their updates: what a reader of a
+distributed graph looks for is still there, once for each layer. Whoever looks may open a folded
+scope, which then folds one level deeper, and fold one that is open.
 """
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from vizdist.figures.graph_nodes import scope_of
+from vizdist.figures.graph_nodes import scope_label, scope_of
 
 BAND_BUDGET = 24  #: more foldable tiles than this in a band, and scopes fold
 WIDE_BUDGET = 120  #: what is left before even outermost scopes fold
 UNPLACED_BUDGET = 64  #: the same for the one band of a graph that is not placed yet
-FOLDABLE = ("compute", "const", "control")
+OPS = ("compute", "const", "control")
+STATE = ("variable", "read", "update")  #: each folds with its like alone
 MOST_DEPTH = 8
+NEVER = MOST_DEPTH + 1
 
 
 class FoldNode(NamedTuple):
@@ -26,6 +29,11 @@ class FoldNode(NamedTuple):
     phase: str
     kind: str
     order: int
+
+    @property
+    def family(self) -> str:
+        """What it may share a tile with: ops of its phase, or state of its kind."""
+        return f"{self.kind}s" if self.kind in STATE else self.phase
 
 
 class Group(NamedTuple):
@@ -40,50 +48,106 @@ class Group(NamedTuple):
         return len(self.members) > 1
 
 
-def fold(
-    nodes: Sequence[FoldNode],
-    opened: Set[str],
-    budgets: tuple[int, int] = (BAND_BUDGET, WIDE_BUDGET),
-) -> tuple[list[Group], int]:
-    """Tiles by their first node's place, and the depth of scopes that stayed apart.
+class Choice(NamedTuple):
+    """Ids of scopes that whoever looks has opened, and of those that they have folded."""
 
-    The deepest folding that meets the budget is taken. `opened` are ids of groups shown unfolded.
+    opened: Set[str] = frozenset()
+    folded: Set[str] = frozenset()
+
+
+AS_IT_OPENS = Choice()
+
+
+def fold(nodes: Sequence[FoldNode], choice: Choice = AS_IT_OPENS) -> tuple[list[Group], int]:
+    """Tiles by their first node's place, and the depth of scopes of ops that stayed apart.
+
+    The deepest folding that meets the budget is taken, for ops and for state on their own.
     """
-    if not any(node.band for node in nodes):
-        budgets = UNPLACED_BUDGET, budgets[1]
-    depth = MOST_DEPTH + 1
-    groups = _grouped(nodes, depth, frozenset())
-    while depth > 1 and _most_in_a_band(groups, nodes) > budgets[depth <= 2]:
-        depth -= 1
-        groups = _grouped(nodes, depth, opened)
-    return groups, depth
-
-
-def _most_in_a_band(groups: Sequence[Group], nodes: Sequence[FoldNode]) -> int:
-    found = {node.id: node for node in nodes}
-    firsts = [found[group.members[0]] for group in groups]
-    counts = Counter(node.band for node in firsts if node.kind in FOLDABLE)
-    return max(counts.values(), default=0)
-
-
-def _grouped(nodes: Sequence[FoldNode], depth: int, opened: Set[str]) -> list[Group]:
+    budget = BAND_BUDGET if any(node.band for node in nodes) else UNPLACED_BUDGET
+    ops = _depth([node for node in nodes if node.kind in OPS], budget)
+    state = _depth([node for node in nodes if node.kind in STATE], budget)
+    depths = dict.fromkeys(OPS, ops) | dict.fromkeys(STATE, state)
     members: dict[tuple[str, str], list[FoldNode]] = {}
     for node in nodes:
-        scope = scope_of(node.id, depth)
-        folds = depth <= MOST_DEPTH and scope and node.kind in FOLDABLE
-        key = group_id(scope, node.band, node.phase) if folds else ""
-        if not key or key in opened:
-            members["", node.id] = [node]
-        else:
-            members.setdefault((scope, key), []).append(node)
+        scope = _shown_scope(node, depths.get(node.kind, 0), choice)
+        key = ("", node.id) if scope is None else (scope, group_id(scope, node.band, node.family))
+        members.setdefault(key, []).append(node)
     groups = [
         Group(key if len(found) > 1 else found[0].id, scope, tuple(node.id for node in found))
         for (scope, key), found in members.items()
     ]
     order = {node.id: node.order for node in nodes}
-    return sorted(groups, key=lambda group: order[group.members[0]])
+    return sorted(groups, key=lambda group: order[group.members[0]]), ops
 
 
-def group_id(scope: str, band: str, phase: str) -> str:
+def _depth(nodes: Sequence[FoldNode], budget: int) -> int:
+    """The depth at which scopes fold, so that no band holds more tiles than its budget."""
+    depth = NEVER
+    while depth > 1 and _most_in_a_band(nodes, depth) > (WIDE_BUDGET if depth <= 2 else budget):
+        depth -= 1
+    return depth
+
+
+def _most_in_a_band(nodes: Iterable[FoldNode], depth: int) -> int:
+    tiles = {
+        (node.band, node.family, (depth < NEVER and scope_of(node.id, depth)) or node)
+        for node in nodes
+    }
+    return max(Counter(band for band, _, _ in tiles).values(), default=0)
+
+
+def _shown_scope(node: FoldNode, depth: int, choice: Choice) -> str | None:
+    """The scope under whose name a node is shown; None: under its own."""
+    scopes = scopes_of(node)
+    for level, scope in enumerate(scopes, 1):
+        key = group_id(scope, node.band, node.family)
+        folds = depth < NEVER and level >= min(depth, len(scopes))
+        if key in choice.folded or (folds and key not in choice.opened):
+            return scope
+    return None
+
+
+def scopes_of(node: FoldNode) -> list[str]:
+    """All scopes that hold a node and may fold, outermost first."""
+    if node.kind not in OPS and node.kind not in STATE:
+        return []
+    whole = scope_of(node.id, MOST_DEPTH)
+    parts = whole.split("/") if whole else []
+    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def group_id(scope: str, band: str, family: str) -> str:
     """Names a folded scope in URLs; no node's name has these letters in it."""
-    return f"{scope}/* {phase} @ {band}"
+    return f"{scope}/* {family} @ {band}"
+
+
+def label_of(name: str) -> str:
+    """What a folded scope is called, from its id; any other name is called by itself."""
+    scope, found, _ = name.rpartition("/* ")
+    return scope_label(scope) if found else name
+
+
+def groups_with(node: FoldNode) -> list[str]:
+    """Ids of all folded scopes that may hold a node, outermost first."""
+    return [group_id(scope, node.band, node.family) for scope in scopes_of(node)]
+
+
+def outer_scopes(nodes: Sequence[FoldNode], groups: Sequence[Group]) -> dict[str, str]:
+    """Tile → the next scope that holds more than it, "" if none does: what folding it takes in."""
+    within = {node.id: groups_with(node) for node in nodes}
+    sizes = Counter(name for names in within.values() for name in names)
+    return {
+        group.id: next(
+            (
+                name
+                for name in reversed(_above(group, within[group.members[0]]))
+                if sizes[name] > len(group.members)
+            ),
+            "",
+        )
+        for group in groups
+    }
+
+
+def _above(group: Group, names: Sequence[str]) -> Sequence[str]:
+    return names[: names.index(group.id)] if group.id in names else names

@@ -153,9 +153,26 @@ def short_name(row: NodeRow) -> str:
     return both if keeps_parent or len(both) <= SHORT else last
 
 
+_OUTER = ("gradients", "train")  # scopes of a whole pass: phases tell these already
+
+
 def scope_of(name: str, depth: int) -> str:
-    """The first `depth` parts of a name's scope; "" for a name without one."""
-    return "/".join(name.split("/")[:-1][:depth])
+    """The first `depth` parts of a name's scope; "" for a name without one.
+
+    A layer has one scope in all phases: `gradients/fc1/mm` and `train/update_fc1/…` are in `fc1`.
+    """
+    parts = [part for part in name.split("/")[:-1] if part != "tuple"]
+    while len(parts) > 1 and parts[0] in _OUTER:
+        parts = parts[1:]
+    if parts and name.startswith("train/"):
+        parts[0] = parts[0].removeprefix("update_")
+    return "/".join(parts[:depth])
+
+
+def scope_label(scope: str) -> str:
+    """A scope in few letters: its last part, with what it numbers."""
+    *outer, last = scope.split("/")
+    return f"{outer[-1]}/{last}" if outer and last.isdecimal() else last
 
 
 def shared_scope(scopes: Iterable[str]) -> str:
@@ -215,5 +232,5 @@ def _letter(letter: str) -> float:
     if ord(letter) > 0x2E80:
         return 1.0
     if letter in _NARROW:
-        return 0.36
-    return 0.84 if letter in _WIDE else 0.57
+        return 0.4
+    return 0.95 if letter in _WIDE else 0.65

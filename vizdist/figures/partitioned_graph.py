@@ -3,24 +3,45 @@
 Rows of the trace's node table and measurements in, plain JSON values out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
-from vizdist.figures.graph_folding import FOLDABLE, MOST_DEPTH, FoldNode, Group, fold, group_id
+from vizdist.figures.graph_bundles import (
+    Held,
+    bundles_of,
+    links_of,
+    placed_pair,
+    tag_links,
+    wires_json,
+)
+from vizdist.figures.graph_folding import (
+    AS_IT_OPENS,
+    MOST_DEPTH,
+    OPS,
+    Choice,
+    FoldNode,
+    Group,
+    fold,
+    group_id,
+    groups_with,
+    label_of,
+    outer_scopes,
+)
 from vizdist.figures.graph_layout import lay_out
 from vizdist.figures.graph_nodes import (
     PHASES,
     phases_of,
+    scope_label,
     scope_of,
     shared_scope,
     short_name,
     text_width,
 )
 from vizdist.figures.graph_ranks import dataflow_order, phase_spans
-from vizdist.figures.graph_shapes import LABEL_LIMIT, TILE, Layout, Link, Pair, Tile
-from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph, device_of, read_stage
+from vizdist.figures.graph_shapes import LABEL_LIMIT, TILE, Layout, Route, Tile
+from vizdist.figures.graph_stage import StageGraph, device_of, read_stage
 
 Json = dict[str, Any]
 LATE_KINDS = ("variable", "read", "feed")
@@ -50,22 +71,28 @@ def graph_payload(
     stages: Mapping[str, Sequence[NodeRow]],
     stage: str,
     measures: StepMeasures = NOTHING_MEASURED,
-    opened: Set[str] = frozenset(),
+    choice: Choice = AS_IT_OPENS,
 ) -> Json:
     """Everything the canvas draws of one stage. KeyError if the trace does not hold the stage."""
     graph = read_stage(stage, stages[stage], measures.master)
     phases = _phases(graph, stages)
-    groups, depth = _fold(graph, phases, opened)
+    nodes = fold_nodes(graph, phases)
+    groups, depth = fold(nodes, choice)
     tile_of = {name: group.id for group in groups for name in group.members}
+    groups = _in_dataflow_order(graph, groups, tile_of)
     labels = {group.id: _label(graph, group) for group in groups}
     widths = {group.id: _label_width(graph, group, labels[group.id]) for group in groups}
     tiles = [_tile(graph, group, phases, widths[group.id]) for group in groups]
     late = _late_tiles(graph, groups, tile_of)
     tiles = [tile if tile.id not in late else _as_late(tile) for tile in tiles]
-    pairs = [_pair(pair, tile_of, phases) for pair in graph.pairs]
-    links = _links(graph.edges, tile_of)
+    folded = [group.id for group in groups if group.is_folded]
+    bundles = bundles_of(graph.pairs, tile_of, folded)
+    pairs = [placed_pair(bundle, phases) for bundle in bundles]
+    links, held = links_of(graph, graph.edges, tile_of)
     layout = lay_out(tiles, links, pairs, graph.bands)
     frames = _Frames(graph, phases, min(depth, 2))
+    outer = outer_scopes(nodes, groups)
+    held |= tag_links(bundles, tile_of)
     return {
         "stage": stage,
         "isCut": graph.is_cut,
@@ -76,21 +103,17 @@ def graph_payload(
             {"id": b.id, "box": b.box, "name": device_of(b.id), **_area(b)} for b in layout.bands
         ],
         "phases": _brackets(layout, groups, phases, late),
-        "tiles": [_tile_json(graph, layout, g, labels[g.id], widths[g.id]) for g in groups],
+        "tiles": [
+            _tile_json(graph, layout, g, labels[g.id], widths[g.id]) | {"within": outer[g.id]}
+            for g in groups
+        ],
         "nodes": _nodes(graph, tile_of, phases, frames, measures),
         "frames": frames.rows,
-        "links": [
-            {"src": r.src, "dst": r.dst, "control": r.control, "points": _points(r.points)}
-            for r in layout.routes
-        ],
-        "wires": _wires(graph, pairs, layout, measures),
+        "opened": _opened(nodes, choice),
+        "links": [_link_json(route, held) for route in layout.routes],
+        "wires": wires_json(graph, bundles, pairs, layout.wires, measures),
         "nodeCount": len(graph.nodes),
     }
-
-
-def groups_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> list[Group]:
-    """The tiles of a stage while no scope is opened: nodes and folded scopes."""
-    return _fold(graph, _phases(graph, stages), frozenset())[0]
 
 
 def _phases(
@@ -105,27 +128,35 @@ def _phases(
     return phases
 
 
-def _fold(
-    graph: StageGraph, phases: Mapping[str, str], opened: Set[str]
-) -> tuple[list[Group], int]:
-    """Tiles in dataflow order, and the depth of scopes that stayed apart."""
+def fold_nodes_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> list[FoldNode]:
+    """The nodes of a stage as folding sees them, in dataflow order."""
+    return fold_nodes(graph, _phases(graph, stages))
+
+
+def fold_nodes(graph: StageGraph, phases: Mapping[str, str]) -> list[FoldNode]:
     flows = [(edge.src, edge.dst) for edge in graph.flows()]
-    place = {name: i for i, name in enumerate(dataflow_order(graph.tiles, flows))}
-    nodes = [
-        FoldNode(
-            name,
-            graph.band_of[name],
-            phases[name],
-            graph.looks[name].kind,
-            place[name],
-        )
-        for name in place
+    order = dataflow_order(graph.tiles, flows)
+    return [
+        FoldNode(name, graph.band_of[name], phases[name], graph.looks[name].kind, place)
+        for place, name in enumerate(order)
     ]
-    groups, depth = fold(nodes, opened)
-    tile_of = {name: group.id for group in groups for name in group.members}
+
+
+def _in_dataflow_order(
+    graph: StageGraph, groups: Sequence[Group], tile_of: Mapping[str, str]
+) -> list[Group]:
     found = {group.id: group for group in groups}
+    flows = ((edge.src, edge.dst) for edge in graph.flows())
     known = {(tile_of[a], tile_of[b]) for a, b in flows if a in tile_of and b in tile_of}
-    return [found[name] for name in dataflow_order(list(found), known)], depth
+    return [found[name] for name in dataflow_order(list(found), known)]
+
+
+def _opened(nodes: Sequence[FoldNode], choice: Choice) -> list[Json]:
+    """The scopes that whoever looks has opened and this stage holds, with how they are called."""
+    held = {name: node for node in nodes for name in groups_with(node) if name in choice.opened}
+    return [
+        {"id": name, "label": label_of(name), "family": node.family} for name, node in held.items()
+    ]
 
 
 def _tile(graph: StageGraph, group: Group, phases: Mapping[str, str], label_width: float) -> Tile:
@@ -149,7 +180,7 @@ def _label_width(graph: StageGraph, group: Group, text: str) -> float:
 def _label(graph: StageGraph, group: Group) -> str:
     if group.is_folded:
         scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
-        return shared_scope(scopes).rsplit("/", 1)[-1]
+        return scope_label(shared_scope(scopes))
     return short_name(graph.nodes[group.members[0]])
 
 
@@ -175,30 +206,6 @@ def _as_late(tile: Tile) -> Tile:
     return Tile(tile.id, tile.box, tile.band, tile.label_width, True, tile.is_backward)
 
 
-def _pair(pair: PairEdge, tile_of: Mapping[str, str], phases: Mapping[str, str]) -> Pair:
-    dsts = tuple(dict.fromkeys(tile_of[dst] for dst in pair.dsts if dst in tile_of))
-    return Pair(
-        pair.id,
-        tile_of.get(pair.src, ""),
-        dsts,
-        pair.src_band,
-        pair.dst_band,
-        pair.num_bytes,
-        pair.control,
-        by_right_gutter=phases.get(pair.src) not in ("read", "forward"),
-    )
-
-
-def _links(edges: Iterable[Edge], tile_of: Mapping[str, str]) -> list[Link]:
-    """Edges between tiles: once each, as data where there is data; none inside a folded scope."""
-    found: dict[tuple[str, str], bool] = {}
-    for edge in edges:
-        ends = tile_of[edge.src], tile_of[edge.dst]
-        if ends[0] != ends[1]:
-            found[ends] = found.get(ends, True) and edge.control
-    return [Link(src, dst, control) for (src, dst), control in found.items()]
-
-
 # JSON
 
 
@@ -211,8 +218,16 @@ def _area(box: Any) -> Json:
     }
 
 
-def _points(points: Iterable[tuple[float, float]]) -> list[list[float]]:
-    return [[round(x, 1), round(y, 1)] for x, y in points]
+def _link_json(route: Route, held: Mapping[tuple[str, str], Held]) -> Json:
+    inside = held.get((route.src, route.dst), Held())
+    return {
+        "src": route.src,
+        "dst": route.dst,
+        "control": route.control,
+        "count": inside.number,
+        "bytes": inside.bytes,
+        "points": [[round(x, 1), round(y, 1)] for x, y in route.points],
+    }
 
 
 def _boxes(graph: StageGraph, layout: Layout, measures: StepMeasures) -> list[Json]:
@@ -291,12 +306,12 @@ class _Frames:
     def of(self, name: str) -> int:
         band, phase = self._graph.band_of[name], self._phases.get(name, "")
         kind = self._graph.looks[name].kind
-        scope = scope_of(name, self._depth) if kind in FOLDABLE else ""
+        scope = scope_of(name, self._depth) if kind in OPS else ""
         key = group_id(scope or kind, band, phase)
         if key not in self._index:
             self._index[key] = len(self.rows)
             box = self._graph.bands[band]
-            label = scope.rsplit("/", 1)[-1]
+            label = scope_label(scope)
             self.rows.append({"id": key, "box": box, "phase": phase, "label": label, "kind": kind})
         return self._index[key]
 
@@ -308,8 +323,12 @@ def _nodes(
     frames: _Frames,
     measures: StepMeasures,
 ) -> list[Json]:
-    """Nodes in tiles, in dataflow order within a tile; ends of pairs are in the wires."""
+    """Nodes in tiles, in dataflow order within a tile; ends of pairs are in the wires.
+
+    A node waits until the last of its values from elsewhere exists, and then to be run.
+    """
     answer = []
+    waits = _recv_waits(graph, measures)
     for name in graph.tiles:
         row, look = graph.nodes[name], graph.looks[name]
         found = measures.nodes.get(row.name, Measured())
@@ -326,12 +345,23 @@ def _nodes(
                 "device": device_of(graph.band_of[name]),
                 "reason": row.reason,
                 "time": found.time,
-                "wait": found.queueing,
-                "bytes": found.bytes or row.bytes,
+                "wait": waits.get(name, 0) + found.queueing,
+                "queueing": found.queueing,
+                "bytes": found.bytes,
                 "span": found.span,
             }
         )
     return answer
+
+
+def _recv_waits(graph: StageGraph, measures: StepMeasures) -> dict[str, int]:
+    """How long the Recvs of a node waited for values that did not exist; the longest of them."""
+    waits: dict[str, int] = {}
+    for pair in graph.pairs:
+        wait = measures.nodes.get(pair.recv, Measured()).wait
+        for dst in pair.dsts:
+            waits[dst] = max(wait, waits.get(dst, 0))
+    return waits
 
 
 def _shape(row: NodeRow) -> str:
@@ -339,34 +369,3 @@ def _shape(row: NodeRow) -> str:
         return ""
     dtype, shape = row.specs[0]
     return f"{dtype} [{', '.join(map(str, shape))}]"
-
-
-def _wires(
-    graph: StageGraph, pairs: Sequence[Pair], layout: Layout, measures: StepMeasures
-) -> list[Json]:
-    answer = []
-    for pair, placed, wire in zip(graph.pairs, pairs, layout.wires, strict=True):
-        found = [measures.nodes.get(name, Measured()) for name in (pair.send, pair.recv)]
-        answer.append(
-            {
-                "id": pair.id,
-                "send": pair.send,
-                "recv": pair.recv,
-                "src": pair.src,
-                "dsts": pair.dsts,
-                "from": graph.bands[pair.src_band],
-                "to": graph.bands[pair.dst_band],
-                "label": pair.label,
-                "control": pair.control,
-                "isRead": not placed.by_right_gutter,
-                "isPair": bool(pair.send or pair.recv),
-                "bytes": 0 if pair.control else max(found[1].bytes, 0) or pair.num_bytes,
-                "wait": found[1].wait,
-                "time": max(0, found[1].time - found[1].wait),
-                "spans": [m.span for m in found],
-                "key": found[1].key or found[0].key,
-                "points": _points(wire.points),
-                "ways": list(wire.ways),
-            }
-        )
-    return answer

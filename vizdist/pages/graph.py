@@ -12,7 +12,7 @@ from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty
 from vizdist.components.graph_aside import aside, gone
 from vizdist.components.graph_list import graph_list
-from vizdist.components.graph_toolbar import clients, stops, toolbar
+from vizdist.components.graph_toolbar import clients, legend, stops, toolbar
 from vizdist.components.view import Route, View, view_of
 from vizdist.figures.graph_facts import facts_of
 from vizdist.figures.graph_stage import read_stage
@@ -40,7 +40,15 @@ def layout(library: Library, view: View) -> Component:
             toolbar(view.lang),
             html.Div(
                 [
-                    html.Div(id="graph-canvas", className="canvas", **_canvas_data(view)),
+                    html.Div(
+                        [
+                            html.Div(
+                                id="graph-canvas", className="canvas", **_canvas_data(view, trace)
+                            ),
+                            legend(view.lang),
+                        ],
+                        className="graph-picture",
+                    ),
                     html.Div(id="graph-table", className="canvas-list", hidden=True),
                     html.Aside(
                         [html.Div(id="graph-facts"), html.Div(id="graph-minimap")],
@@ -56,11 +64,20 @@ def layout(library: Library, view: View) -> Component:
     )
 
 
-def _canvas_data(view: View) -> dict[str, Any]:
+def _canvas_data(view: View, trace: Trace) -> dict[str, Any]:
     """What assets/graph.mjs needs besides the stores: which trace, and its words."""
     words: dict[str, Any] = _words("graph.canvas.", view.lang)
-    words["kinds"] = _words("graph.kind.", view.lang)
-    return {"data-trace": view.trace, "data-words": json.dumps(words, ensure_ascii=False)}
+    tables = {"kinds": "kind", "stages": "stage", "heats": "heat", "families": "family"}
+    for name, section in tables.items():
+        words[name] = _words(f"graph.{section}.", view.lang)
+    words["signs"] = {
+        kind: t(f"graph.{kind}", view.lang) for kind in ("send", "recv", "control", "update")
+    }
+    return {
+        "data-trace": view.trace,
+        "data-title": trace.title,
+        "data-words": json.dumps(words, ensure_ascii=False),
+    }
 
 
 def _words(prefix: str, lang: Lang) -> dict[str, str]:
@@ -107,7 +124,7 @@ def register(app: Dash, library: Library) -> None:
         found = step_graph(library.open(view.trace), step, task or "")
         chosen = found.step.task if found.step else ""
         shown = stops(stage_counts(found.stages), found.stage(stage), view.lang)
-        return shown, clients(found.tasks, chosen)
+        return shown, clients(found.tasks, chosen, view.lang)
 
     @callback(app, Output("graph-facts", "children"), Input("sel", "data"), *now, route)
     def show_facts(

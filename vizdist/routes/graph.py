@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
+from vizdist.figures.graph_folding import Choice
 from vizdist.figures.partitioned_graph import graph_payload
 from vizdist.figures.step_graph import step_graph
 from vizdist.store.library import Library
@@ -15,8 +16,8 @@ TraceId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Step = Annotated[int | None, Query(ge=0, lt=2**32)]
 Stage = Literal["", "full", "pruned", "placed", "worker", "device"]
 Task = Annotated[str, Query(max_length=200)]
-#: Folded scopes that are shown open; their ids are names from the trace.
-Opened = Annotated[list[Annotated[str, Query(max_length=2000)]], Query(max_length=200)]
+#: Scopes that whoever looks has opened or folded; their ids are names from the trace.
+Scopes = Annotated[list[Annotated[str, Query(max_length=2000)]], Query(max_length=200)]
 
 
 def graph_routes(library: Library) -> APIRouter:
@@ -28,13 +29,16 @@ def graph_routes(library: Library) -> APIRouter:
         step: Step = None,
         stage: Stage = "",
         task: Task = "",
-        opened: Opened = [],  # noqa: B006 (FastAPI copies it)
+        opened: Scopes = [],  # noqa: B006 (FastAPI copies it)
+        folded: Scopes = [],  # noqa: B006
     ) -> Response:
         found = step_graph(library.open(trace), step, task)
         shown = found.stage(stage)
         if not shown:
             raise TraceError(f"trace {trace} holds no graph")
-        payload = graph_payload(found.stages, shown, found.measures, frozenset(opened))
+        choice = Choice(frozenset(opened), frozenset(folded))
+        payload = graph_payload(found.stages, shown, found.measures, choice)
+        payload["step"] = found.step.number if found.step else None
         return Response(orjson.dumps(payload), media_type="application/json")
 
     return router

@@ -1,0 +1,33 @@
+// How a test asks the graph what it shows: `window.__vizdist`, in coordinates of the page.
+
+import { pointIn, pointOf, publishSelection } from "./core.mjs";
+import { halfTile } from "./graph_draw.mjs";
+import { levelOf, resolve, selectionOf } from "./graph_model.mjs";
+
+export function probe(view) {
+  const { canvas } = view.surface;
+  return {
+    hit: (x, y) => {
+      const hit = view.hands.hitAt(...pointIn(canvas, x, y));
+      return hit && { ...hit, selection: selectionOf(view.model, hit) };
+    },
+    select: (selection) => {
+      view.state.sel = selection;
+      publishSelection(selection);
+      view.select();
+    },
+    state: () => ({
+      view: "graph", ready: view.host.dataset.state === "ready", zoom: view.zoom,
+      level: levelOf(view.zoom).name, stage: view.model?.payload.stage,
+      tiles: view.model?.payload.tiles.length ?? 0,
+      wires: view.model?.payload.wires.length ?? 0,
+      nodes: view.model?.payload.nodes.length ?? 0,
+      found: view.found ?? null, morphing: Boolean(view.morph), half: halfTile(view.zoom),
+      drawMs: view.drawMs, shownMs: view.shownMs,
+    }),
+    where: (selection) => {
+      const found = resolve(view.model, selection);
+      return found && pointOf(canvas, ...view.port.toScreen(...view.middleOf(found)));
+    },
+  };
+}

@@ -37,7 +37,7 @@ KINDS = ("op.run", "rendezvous.recv", "session.run")
 
 
 def nested_lane(random: np.random.Generator, leaves: int, lane: int) -> dict[str, Array]:
-    """Leaves of uneven length, some of them long, in spans that hold eight each, three levels up."""
+    """Leaves of uneven length, some long, in spans that hold eight each, three levels up."""
     length = random.integers(200, 40_000, leaves)
     length[random.random(leaves) < 0.001] *= 500
     start = EPOCH + 10 + np.cumsum(length + random.integers(2, 20_000, leaves)) - length
@@ -87,7 +87,7 @@ def busy_spans(count: int) -> dict[str, Array]:
 
 
 def write_own(folder: Path, count: int) -> None:
-    """Segments as a collector leaves them: each has a part of the run's time and spans of all rows."""
+    """Segments as a collector leaves them: each a part of the time, with spans of all rows."""
     (folder / COLUMNS).mkdir(parents=True)
     columns = busy_spans(count)
     rows = [

@@ -64,6 +64,12 @@ def test_a_span_tells_all_of_itself(trace: Trace) -> None:
         trace.span("zebra")
 
 
+@pytest.mark.parametrize("num_ids", [2, 10])
+def test_ids_are_found_one_by_one_and_in_numbers(trace: Trace, num_ids: int) -> None:
+    wanted = np.array([12345, *trace.all.span[: num_ids - 1]], np.uint64)
+    assert trace.places(wanted).tolist() == [-1, *range(num_ids - 1)]
+
+
 def test_relations_are_the_recorded_ones(trace: Trace) -> None:
     assert trace.links([205]) == [Link(205, 203, "data")]
     assert trace.links([204]) == [Link(204, 206, "rpc")]

@@ -84,8 +84,8 @@ def _joined(parts: Iterable[dict[str, _Task]]) -> dict[str, _Task]:
 
 def _distinct(instants: Array) -> Array:
     """In order, each once; `np.unique` takes a hundred times as long for millions of instants."""
-    in_order = np.sort(instants, kind="stable")
-    return in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
+    in_order: Array = np.sort(instants, kind="stable")
+    return np.asarray(in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]])
 
 
 def _union(starts: Array, ends: Array) -> tuple[Array, Array]:

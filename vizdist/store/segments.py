@@ -87,7 +87,7 @@ class Segment:
             return np.array([int(one[0]) if len(one) else -1 for one in found], np.int64)
         sorted_ids, order = self.by_id
         at = np.minimum(np.searchsorted(sorted_ids, ids), len(order) - 1)
-        return np.where(sorted_ids[at] == ids, order[at], -1)
+        return np.where(sorted_ids[at] == ids, order[at].astype(np.int64), -1)
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:

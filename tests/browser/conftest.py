@@ -67,6 +67,7 @@ def serving(library: Library, prefix: str = "/") -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(10)
+        listener.close()
 
 
 @pytest.fixture(scope="package")

@@ -7,14 +7,13 @@ from tracer.cli import command_parser
 FLAGS = {
     "run": [
         "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
-        "--out", "--passes", "--ps", "--seed", "--step-timeout", "--steps", "--strategy", "--trace",
-        "--transport", "--workers", "workload",
+        "--out", "--passes", "--ps", "--ps-devices", "--seed", "--step-timeout", "--steps",
+        "--strategy", "--trace", "--transport", "--workers", "workload",
     ],
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
-        "--option", "--out", "--passes", "--secret-file", "--seed", "--step-timeout", "--steps",
-        "--strategy",
-        "--trace", "--transport", "workload",
+        "--option", "--out", "--passes", "--ps-devices", "--secret-file", "--seed", "--step-timeout",
+        "--steps", "--strategy", "--trace", "--transport", "workload",
     ],
     "partition": ["--json", "--passes", "graph"],
     "cluster": ["action", "file"],

@@ -55,6 +55,14 @@ def test_without_a_request_the_client_device_it_is() -> None:
     assert placed(b)["n"] == (str(W0), "default")
 
 
+def test_without_a_request_a_gpu_beside_the_client_is_preferred() -> None:
+    b = GraphBuilder()
+    b.op("NoOp", name="n")
+    far, near = TaskName("worker", 1).device("GPU"), TaskName("worker", 0).device("GPU")
+    assert placed(b, (*DEVICES, far))["n"] == (str(W0), "default")
+    assert placed(b, (*DEVICES, far, near))["n"] == (str(near), "default")
+
+
 def test_a_colocation_class_shares_one_device_though_its_name_was_pruned() -> None:
     b = GraphBuilder()
     b.op("NoOp", name="open", _class=["loc:@gone"])

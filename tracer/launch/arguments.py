@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tracer.launch.devices import AUTO, devices_from
 from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id
 from tracer.model.cluster import (
-    DEVICES_LIMIT,
     ClusterError,
     ClusterSpec,
     TaskName,
@@ -19,10 +19,12 @@ from tracer.model.json_text import read_text
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
 from tracer.passes.optimize import OPTIMIZATIONS, named_passes
+from tracer.runtime.cuda import gpus
 from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
 from tracer.strategies.strategy import StrategyError, Topology
 
 LIMITS = Limits()
+_OF_MODULES = ("strategy", "workers", "ps", "devices", "ps-devices", "option")
 
 #: flag → argparse settings, in the order of `--help`
 RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
@@ -32,8 +34,9 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
     "--devices": {
         "metavar": "D",
         "default": "auto",
-        "help": "devices of each worker: auto or cpu:N (N logical CPUs)",
+        "help": "devices of each worker: auto (every GPU, else CPU), cpu:N or cuda:0[,cuda:0…]",
     },
+    "--ps-devices": {"metavar": "D", "help": "devices of each parameter server (default cpu:1)"},
     "--steps": {
         "type": int,
         "metavar": "N",
@@ -137,7 +140,7 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
     return Plan(
         run_id=new_run_id(),
         out=parsed.out or "",
-        topology=Topology(devices=devices_from(parsed.devices)),
+        topology=_topology(parsed),
         limits=_limits(parsed),
         passes=named_passes(parsed.passes),
         transport=_transport(parsed),
@@ -152,8 +155,8 @@ class BadRequest(Refusal):
 def plan_from(parsed: argparse.Namespace) -> Plan:
     """The plan that the flags ask for. Raises BadRequest, StrategyError or LookupError."""
     is_graph = names_graph(parsed.workload)
-    for flag in ("strategy", "workers", "ps", "devices", "option") if is_graph else ():
-        if getattr(parsed, flag) not in (None, "auto", []):
+    for flag in _OF_MODULES if is_graph else ():
+        if getattr(parsed, flag.replace("-", "_")) not in (None, AUTO, []):
             raise BadRequest(f"--{flag} is for modules; a graph file names its devices itself")
     if not is_graph and not parsed.strategy:
         raise StrategyError(
@@ -167,7 +170,7 @@ def plan_from(parsed: argparse.Namespace) -> Plan:
         graph_file=parsed.workload if is_graph else "",
         strategy=strategy,
         options=parse_options(strategy, parsed.option) if strategy else {},
-        topology=Topology(parsed.workers, parsed.ps, devices_from(parsed.devices)),
+        topology=_topology(parsed),
         steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
         seed=_at_least("--seed", parsed.seed, 0, default=0),
         trace=TracePolicy(parsed.trace),
@@ -200,16 +203,13 @@ def _limits(parsed: argparse.Namespace) -> Limits:
     return Limits(connect_s=parsed.connect_timeout, step_s=parsed.step_timeout)
 
 
-def devices_from(text: str) -> tuple[str, ...] | None:
-    """`auto` → None (the strategy decides), `cpu:2` → two logical CPUs."""
-    if text == "auto":
-        return None
-    kind, colon, number = text.partition(":")
-    is_number = number.isascii() and number.isdigit()
-    if kind == "cpu" and colon and is_number and 0 < int(number) <= DEVICES_LIMIT:
-        return tuple(f"cpu:{i}" for i in range(int(number)))
-    raise BadRequest(
-        f"--devices {text}: write auto or cpu:N with N from 1 to {DEVICES_LIMIT}, such as cpu:2"
+def _topology(parsed: argparse.Namespace) -> Topology:
+    of_ps = parsed.ps_devices
+    return Topology(
+        parsed.workers,
+        parsed.ps,
+        devices_from(parsed.devices),
+        devices_from(of_ps, "--ps-devices") or gpus() if of_ps else None,
     )
 
 

@@ -24,7 +24,7 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import local_devices
+from tracer.strategies.strategy import devices_of
 from tracer.training import Fit, Trainable, Trainer, sessions_of, tracing_of
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread at a time
@@ -155,8 +155,7 @@ class ServeJob:
         self.master = next(cluster.tasks())
 
     def devices(self, task: TaskName) -> tuple[str, ...]:
-        del task
-        return local_devices(self._plan.topology)
+        return devices_of(task, self._plan.topology)
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         raise AssertionError(f"{client.task} is no client: it has no workload")

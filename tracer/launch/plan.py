@@ -63,8 +63,8 @@ class Plan:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         topology = dict(raw.pop("topology"))
-        if topology["devices"] is not None:
-            topology["devices"] = tuple(topology["devices"])
+        for name in ("devices", "ps_devices"):
+            topology[name] = tuple(topology[name] or ()) or None
         return cls(
             topology=Topology(**topology),
             trace=TracePolicy(**raw.pop("trace")),

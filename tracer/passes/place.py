@@ -1,7 +1,8 @@
 """Give every node a device, with the reason (TF `placer.cc`).
 
 Nodes that must stay together get the first device that all their requests allow; without a request
-it is the client's. A source that nobody placed waits, and goes where its consumers went.
+it is the client's, or a GPU beside that. A source that nobody placed waits, and goes where its
+consumers went.
 """
 
 import difflib
@@ -88,9 +89,13 @@ class _Chooser:
             is_far = device.task_name != client_device.task_name
             return _TYPE_ORDER.get(device.type, 2), is_far, device
 
+        def is_gpu_beside(device: DeviceName) -> bool:
+            return device.type == "GPU" and device.task_name == client_device.task_name
+
         self._ranked = sorted(devices, key=rank)
         self._specs: dict[str, DeviceSpec] = {}
-        self._chosen: dict[DeviceSpec, DeviceName | None] = {_ANY: client_device}
+        default = next((device for device in self._ranked if is_gpu_beside(device)), client_device)
+        self._chosen: dict[DeviceSpec, DeviceName | None] = {_ANY: default}
 
     def spec(self, node: Node) -> DeviceSpec:
         text = node.requested_device

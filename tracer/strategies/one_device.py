@@ -1,7 +1,7 @@
 """OneDeviceStrategy: everything on one device of one task (TF `one_device_strategy.py`).
 
     worker:0 (/job:localhost)
-      CPU:0   variables · forward · backward · update
+      GPU:0 or CPU:0   variables · forward · backward · update
 
 No tensor crosses a device, no message leaves the process; this is the step that every other
 strategy is compared with. The task runs its own client loop over a DirectSession.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.graph import Graph
-from tracer.strategies.strategy import Role, StrategyOption, Topology, local_devices, refuse
+from tracer.strategies.strategy import Role, StrategyOption, Topology, local_devices, of_task, refuse
 
 
 class OneDevice:
@@ -22,6 +22,7 @@ class OneDevice:
 
     def cluster(self, topology: Topology) -> ClusterSpec:
         refuse(topology.ps, flag="--ps", strategy=self.name, why="keeps variables on its device")
+        refuse(topology.ps_devices, flag="--ps-devices", strategy=self.name, why="has no ps")
         if topology.workers not in (None, 1):
             refuse(topology.workers, flag="--workers", strategy=self.name, why="has one task")
         return ClusterSpec.of_counts(worker=1)
@@ -36,5 +37,5 @@ class OneDevice:
 
     def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
         del cluster
-        device = str(TaskName(LOCALHOST, task.index).device())
+        device = of_task(TaskName(LOCALHOST, task.index))
         return Graph(node.with_(requested_device=device) for node in graph.nodes)

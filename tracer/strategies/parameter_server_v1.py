@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.passes.device_setter import replica_device_setter
-from tracer.strategies.strategy import Role, StrategyOption, Topology, count, local_devices
+from tracer.strategies.strategy import Role, StrategyOption, Topology, count, devices_of, of_task
 
 
 class ParameterServerV1:
@@ -35,7 +35,7 @@ class ParameterServerV1:
         return ClusterSpec.of_counts(ps=ps, worker=workers)
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
-        return local_devices(topology) if task.job == "worker" else ("cpu:0",)
+        return devices_of(task, topology)
 
     def role(self, task: TaskName, cluster: ClusterSpec) -> Role:
         if task.job != "worker":
@@ -48,5 +48,5 @@ class ParameterServerV1:
         )
 
     def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
-        setter = replica_device_setter(cluster, str(task.device()))
+        setter = replica_device_setter(cluster, of_task(task))
         return Graph(node.with_(requested_device=setter(node)) for node in graph.nodes)

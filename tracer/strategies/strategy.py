@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from tracer.model.cluster import DEVICES_LIMIT, ClusterSpec, TaskName
+from tracer.model.cluster import DEVICES_LIMIT, ClusterSpec, DeviceSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.refusal import Refusal
+from tracer.runtime.cuda import gpus
 
 
 class StrategyError(Refusal):
@@ -26,6 +27,7 @@ class Topology:
     workers: int | None = None
     ps: int | None = None
     devices: tuple[str, ...] | None = None
+    ps_devices: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Strategy(Protocol):
         ...
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
-        """The devices of a task, as `cpu:0` and `cpu:1`."""
+        """The devices of a task, as `cpu:0` and `cuda:0`."""
         ...
 
     def role(self, task: TaskName, cluster: ClusterSpec) -> Role: ...
@@ -83,12 +85,22 @@ def count(asked: int | None, default: int, *, what: str, at_least: int, strategy
     return number
 
 
-def refuse(asked: int | None, *, flag: str, strategy: str, why: str) -> None:
-    """Raises StrategyError if the user asked for tasks that the strategy has no use for."""
+def refuse(asked: object, *, flag: str, strategy: str, why: str) -> None:
+    """Raises StrategyError if the user asked for what the strategy has no use for."""
     if asked:
         raise StrategyError(f"{flag} {asked}: {strategy} {why}; leave {flag} out")
 
 
 def local_devices(topology: Topology, default: int = 1) -> tuple[str, ...]:
-    """CPU devices of a task: what `--devices` says, else `default` logical CPUs."""
-    return topology.devices or tuple(f"cpu:{i}" for i in range(default))
+    """What `--devices` says, else every GPU of the host, else `default` logical CPUs."""
+    return topology.devices or gpus() or tuple(f"cpu:{i}" for i in range(default))
+
+
+def devices_of(task: TaskName, topology: Topology) -> tuple[str, ...]:
+    """Those of a task of a cluster: a ps has a CPU unless `--ps-devices` gives it others."""
+    return (topology.ps_devices or ("cpu:0",)) if task.job == "ps" else local_devices(topology)
+
+
+def of_task(task: TaskName) -> str:
+    """A request that leaves the device open: a GPU where the task has one, else its CPU."""
+    return str(DeviceSpec(task.job, task.index))

@@ -137,12 +137,13 @@ class TestCluster:
 def running_cluster(
     kind: str, spec: ClusterSpec, *, trace: bool = True, **options: Any
 ) -> Iterator[TestCluster]:
-    """A cluster of this kind, checked when it goes. Options are NearCluster's."""
+    """A cluster of this kind, checked when it goes. Options are NearCluster's, and `detail`."""
     before = set(threading.enumerate())
+    detail = options.pop("detail", "op")
     with ExitStack() as stack:
         recording = None
         if trace:
-            recording = stack.enter_context(recorded("client", options.get("clock")))
+            recording = stack.enter_context(recorded("client", options.get("clock"), detail))
         recorder_of = recording_of(recording)
         make = NearCluster if kind == "near" else GrpcTasks
         tasks: Tasks = make(spec, recorder_of=recorder_of, **options)

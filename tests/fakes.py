@@ -20,16 +20,23 @@ __all__ = ["FakeClock", "Recording", "SpanData", "check", "recorded"]
 class Recording:
     """Recorders of one scratch folder and the spans that came out of their rings."""
 
-    def __init__(self, scratch: Path, clock: Clock | None) -> None:
+    def __init__(self, scratch: Path, clock: Clock | None, detail: str = "op") -> None:
         self._scratch = scratch
         self._clock = clock
+        self._detail = detail
         self._homes: list[HomeReader] = []
         self._spans: list[SpanData] = []
         self._recorders: list[Recorder] = []
 
     def add(self, task: str, ring_capacity: int = 512) -> Recorder:
         """A recorder for one more task."""
-        recorder = Recorder(self._scratch, task, clock=self._clock, ring_capacity=ring_capacity)
+        recorder = Recorder(
+            self._scratch,
+            task,
+            clock=self._clock,
+            ring_capacity=ring_capacity,
+            detail=self._detail,
+        )
         self._recorders.append(recorder)
         return recorder
 
@@ -60,10 +67,12 @@ class Recording:
 
 
 @contextmanager
-def recorded(task: str = "worker:0", clock: Clock | None = None) -> Iterator[Recording]:
+def recorded(
+    task: str = "worker:0", clock: Clock | None = None, detail: str = "op"
+) -> Iterator[Recording]:
     """`with recorded() as recording:` records through real rings and decodes them in memory."""
     scratch = Path(tempfile.mkdtemp(prefix="vizdist-test-"))
-    recording = Recording(scratch, clock)
+    recording = Recording(scratch, clock, detail)
     recording.add(task)
     try:
         yield recording

@@ -1,7 +1,7 @@
 """The span schema as data: a row a kind, read from schema.toml beside this file."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,9 @@ _TABLE: dict[str, Any] = tomllib.loads(
 )
 
 SCHEMA_VERSION: str = _TABLE["version"]
+
+#: how much of a run may be recorded; each level holds those before it
+DETAILS: tuple[Literal["step", "rpc", "op"], ...] = ("step", "rpc", "op")
 
 #: attributes that any kind may carry
 COMMON_ATTRIBUTES: Mapping[str, str] = {
@@ -35,6 +38,7 @@ class SpanKind:
     hot: bool
     extra: str
     hands_on: bool
+    detail: Literal["step", "rpc", "op"]
     attributes: Mapping[str, str]
 
     def allows(self, attribute: str) -> bool:
@@ -66,7 +70,15 @@ SPAN_KINDS: Mapping[str, SpanKind] = {
         hot=row.get("hot", False),
         extra=row.get("extra", ""),
         hands_on=row.get("hands_on", False),
+        detail=row.get("detail", DETAILS[0]),
         attributes=row.get("attributes", {}),
     )
     for name, row in _flatten(_TABLE).items()
 }
+
+
+def kinds_beyond(detail: str) -> frozenset[str]:
+    """Kinds that are not recorded at this level."""
+    levels: Sequence[str] = DETAILS
+    recorded = levels[: levels.index(detail) + 1]
+    return frozenset(kind.name for kind in SPAN_KINDS.values() if kind.detail not in recorded)

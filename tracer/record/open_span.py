@@ -156,7 +156,7 @@ class RareSpan:
 
     def __enter__(self) -> Self:
         is_root = not self.context.span
-        if self.context.sampled:
+        if self.context.sampled and self._site:
             self._writer = self._recorder.writer()
             self._start = self._recorder.now()
             self.span = self._writer.begin(self._site, self.context, self._start)
@@ -193,7 +193,7 @@ class RareSpan:
     def fail(self, error: BaseException | str) -> None:
         """Marks the span as failed, for this reason."""
         self._flags |= Flag.ERROR
-        if self.context.sampled:
+        if self._writer is not None:
             self._recorder.annotate(self.span, {}, error=error_text(error))
 
     def _tell(self) -> None:

@@ -24,6 +24,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from tracer.model.schema import DETAILS, kinds_beyond
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.record.attributes import clean_all, clean_text
 from tracer.record.clock import OFFSET_NS, Clock, SystemClock
@@ -67,6 +68,7 @@ class Recorder:
         resource: Mapping[str, object] = _EMPTY,
         clock: Clock | None = None,
         ring_capacity: int = CAPACITY,
+        detail: str = DETAILS[-1],
     ) -> None:
         self.task = task
         self.now, self._epoch_offset = _reading(clock)
@@ -76,6 +78,7 @@ class Recorder:
         self._scratch = scratch
         self._stop = str(scratch / STOP_FILE)
         self._capacity = ring_capacity
+        self._left_out = kinds_beyond(detail)
         #: where spans belong that are part of no step
         self.run = trace_of_step(str(resource.get(RUN_ID, "")), "run", 0)
         self._resource = {
@@ -115,7 +118,12 @@ class Recorder:
         lane: str = "",
         attributes: Mapping[str, object] = _EMPTY,
     ) -> int:
-        """The number of a span's static part. Call it where things are set up, not in a step."""
+        """The number of a span's static part. Call it where things are set up, not in a step.
+
+        0 is that of spans that are not recorded, for their kind is beyond the detail asked for.
+        """
+        if kind in self._left_out:
+            return 0
         return self._sites.site(kind, name, lane, attributes)
 
     def user_site(self, kind: str, name: str, otel: str, scope: tuple[str, str]) -> tuple[int, str]:
@@ -160,12 +168,14 @@ class Recorder:
             writer = Writer(
                 self, self._home.folder, len(self._writers), self._capacity, self.lane_of
             )
+            if self._left_out:
+                writer.leave_out()
             self._writers.append(writer)
             return writer
 
     def open(self, site: int, ctx: SpanContext, key: int = 0, start: int = 0) -> OpenSpan:
         """Opens a span, at `start` or now, that may end on any thread and in any order."""
-        if not ctx.sampled:
+        if not (ctx.sampled and site):
             return NoSpan(ctx, self.now())
         return self.writer().open(site, ctx, key, start)
 
@@ -188,6 +198,8 @@ class Recorder:
 
     def tell(self, span: int, entry: Mapping[str, Any]) -> None:
         """The same with all that `drain.Annotation` can hold; values are clean."""
+        if not span:  # it is not recorded
+            return
         told = json.dumps({"span": span, **entry})
         self.writer().annotate(told.encode())
 

@@ -7,7 +7,7 @@ cells are read twice as fast as attributes of self.
 from collections.abc import Callable, Sequence
 from mmap import mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tracer.model.step import SpanContext
 from tracer.record.lanes import DEPTH_MASK, Chain, Chains, Lane
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: buffer, offset of the second half, record number, chain
 Open = tuple[mmap | bytearray, int, int, Chain]
+
+
+_LEFT_OUT: Final[Open] = (bytearray(), 0, 0, Chain(Lane("")))  #: stands for a span of site 0
 
 
 class Begin(Protocol):
@@ -203,6 +206,27 @@ class Writer:
             return OpenSpan(recorder, ctx, key, lane, row, place, start)
 
         return open_any
+
+    def leave_out(self) -> None:
+        """From here on spans of site 0 leave nothing; what is inside belongs to what is around."""
+        begin, end, record, stack = self.begin, self.end, self.record, self._stack
+
+        def begin_known(site: int, ctx: SpanContext, start: int) -> int:
+            if site:
+                return begin(site, ctx, start)
+            stack.append(_LEFT_OUT)
+            return ctx.span
+
+        def end_known(*times: int, **told: int) -> None:
+            if stack[-1] is _LEFT_OUT:
+                stack.pop()
+            else:
+                end(*times, **told)
+
+        def record_known(site: int, ctx: SpanContext, *times: int, **told: int) -> int:
+            return record(site, ctx, *times, **told) if site else ctx.span
+
+        self.begin, self.end, self.record = begin_known, end_known, record_known
 
     def disown(self) -> None:
         """In a forked child: what is still written here goes nowhere, the rings are the parent's."""

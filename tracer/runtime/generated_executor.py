@@ -199,6 +199,9 @@ class _TracedRun(_Run):
         self.step.pull(node, span.context, partial(self.arrived, recv, span))
 
     def compute(self, code: SegmentCode, when: int) -> None:
+        if not code.site:  # ops are beyond the detail that is recorded
+            code.plain(self.frame, self.send, self.step.args, self.step.results)
+            return
         step, recorder = self.step, self.executor.recorder
         writer = recorder.writer()
         row = writer.hold(code.site, recorder.now())

@@ -1,6 +1,7 @@
 """`StepGraph`: collects the nodes of one graph, part by part: step, evaluation, groups."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -44,13 +45,14 @@ class StepGraph:
         updates = updates_of(traced.inputs, traced.outputs)
         owners = cone_owners(updates, self._owner)
         lower = self._lowering(traced, fed, owners=owners)
-        loss, logits = lower([traced.outputs["loss"], _tensor(traced.outputs["outputs"])])
-        operands = {name: lower(update.values) for name, update in updates.items()}
+        results = traced.outputs["loss"], _tensor(traced.outputs["outputs"])
+        made = lower([*results, *(v for update in updates.values() for v in update.values)])
+        loss, logits, operands = made[0], made[1], iter(made[2:])
         self._nodes += lower.nodes
         self._nodes.append(_named(LOSS, loss, traced.outputs["loss"]))
         self._nodes.append(_named(LOGITS, logits, traced.outputs["outputs"]))
         for name, update in updates.items():
-            self._add_update(name, update, operands[name])
+            self._add_update(name, update, list(islice(operands, len(update.values))))
         return tuple(fed)
 
     def add_evaluation(

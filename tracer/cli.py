@@ -30,6 +30,7 @@ from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
 from tracer.model.graph_json import read_graph_file
 from tracer.model.json_text import plain_json, read_text
+from tracer.model.option import describe_options, option_line
 from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
 from tracer.passes.optimize import named_passes
@@ -37,6 +38,7 @@ from tracer.strategies.registry import STRATEGIES
 
 if TYPE_CHECKING:
     from tracer.launch.jobs import Job
+    from tracer.workloads.requested import Requested
 
 # ruff: noqa: PLC0415 (torch takes seconds to import: only commands that run something pay for it)
 
@@ -46,6 +48,7 @@ EXAMPLES: Mapping[str, str] = {
     "run": """examples:
   tracer run digits-mlp --strategy parameter_server_v1 --ps 1 --workers 2 --steps 50 --out run.trace
   tracer run digits-mlp --strategy one_device --steps 50 --json
+  tracer run train:make --strategy one_device    what make() of your train.py returns
   tracer run graph.json --json        run a hand-written graph once
 """,
     "task": """example:
@@ -136,7 +139,9 @@ def command_parser() -> Parser:
         return added
 
     run = command("run", "Run a workload or a graph file on real processes and record it.", _run)
-    run.add_argument("workload", help="a name from tracer list, or a GRAPH.json")
+    run.add_argument(
+        "workload", help="a name from tracer list, package.module:factory, or a GRAPH.json"
+    )
     add_run_flags(run)
     task = command("task", "Run one task of a cluster.", _task)
     add_task_flags(task)
@@ -154,32 +159,44 @@ def command_parser() -> Parser:
     return parser
 
 
-def _job(plan: Plan) -> "Job":
+def _requested(parsed: argparse.Namespace) -> "Requested | None":
+    """What a command line wants to train: before a strategy is missed, a name that is none is."""
+    from tracer.workloads.requested import Requested
+
+    if not parsed.workload or names_graph(parsed.workload):
+        return None
+    return Requested.named(parsed.workload)
+
+
+def _job(plan: Plan, requested: "Requested | None") -> "Job":
+    """The job of a command line; what it trains is made at once, so that it is refused at once."""
     from tracer.launch.jobs import GraphJob, ModuleJob
-    from tracer.workloads.registry import find_workload
+
+    if requested is None:
+        return GraphJob(plan, read_graph_file(Path(plan.graph_file)))
+    workload = requested.make(plan.options, plan.seed)
+    return ModuleJob(plan, lambda: workload)
+
+
+def _job_of_child(plan: Plan) -> "Job":
+    """The same in a process that a launcher started: clients find and make it for themselves."""
+    from tracer.launch.jobs import ModuleJob
+    from tracer.workloads.requested import Requested
 
     if plan.graph_file:
-        return GraphJob(plan, read_graph_file(Path(plan.graph_file)))
-    return ModuleJob(plan, find_workload(plan.workload))
-
-
-def _check_workload(parsed: argparse.Namespace) -> None:
-    """Before a strategy is missed: a name that is none is the first fault."""
-    from tracer.workloads.registry import find_workload
-
-    if parsed.workload and not parsed.strategy and not names_graph(parsed.workload):
-        find_workload(parsed.workload)
+        return _job(plan, None)
+    return ModuleJob(plan, lambda: Requested.named(plan.workload).make(plan.options, plan.seed))
 
 
 def _run(parsed: argparse.Namespace) -> int:
     from tracer.launch.run import run_job
 
-    _check_workload(parsed)
-    plan = plan_from(parsed)
+    requested = _requested(parsed)
+    plan = plan_from(parsed, requested.options if requested else {})
     progress = ProgressLine()
     try:
         with interrupted_by_signals():
-            printed = run_job(plan, _job(plan), progress)
+            printed = run_job(plan, _job(plan, requested), progress)
     except RunFailed as failed:
         if parsed.json:
             _print_json({"error": failed.failure.to_json()})
@@ -215,12 +232,12 @@ def _task(parsed: argparse.Namespace) -> int:
 
     task = TaskName(parsed.job, parsed.index)
     if PLAN_VARIABLE in os.environ:
-        run_child(task, _job)
+        run_child(task, _job_of_child)
         os._exit(EXIT_DONE)  # all is closed; taking torch apart would cost another second
-    _check_workload(parsed)
+    requested = _requested(parsed)
     cluster = cluster_of(parsed.cluster)
-    plan = plan_of_task(parsed, task, cluster)
-    job = _job(plan) if plan.workload else ServeJob(plan, cluster)
+    plan = plan_of_task(parsed, task, cluster, requested.options if requested else {})
+    job = _job(plan, requested) if parsed.workload else ServeJob(plan, cluster)
     progress = ProgressLine()
     try:
         with interrupted_by_signals():
@@ -278,24 +295,27 @@ def _schema(parsed: argparse.Namespace) -> int:
 
 
 def _list(parsed: argparse.Namespace) -> int:
+    from tracer.workloads.factory import options_of, says_of
     from tracer.workloads.registry import WORKLOADS
 
-    strategies = {
-        s.name: {
-            "says": s.says,
-            "options": {
-                name: {"default": o.default, "allowed": list(o.allowed), "says": o.says}
-                for name, o in s.options.items()
-            },
-        }
-        for s in STRATEGIES.values()
-    }
-    workloads = {w.name: {"says": w.says} for w in WORKLOADS.values()}
+    workloads = {name: (says_of(make), options_of(make, name)) for name, make in WORKLOADS.items()}
+    strategies = {name: (each.says, each.options) for name, each in STRATEGIES.items()}
+    titled = {"workloads": workloads, "strategies": strategies}
     if parsed.json:
-        _print_json({"workloads": workloads, "strategies": strategies})
+        _print_json(
+            {
+                title: {
+                    name: {"says": says, "options": describe_options(options)}
+                    for name, (says, options) in rows.items()
+                }
+                for title, rows in titled.items()
+            }
+        )
         return EXIT_DONE
-    for title, rows in (("workloads", workloads), ("strategies", strategies)):
+    for title, rows in titled.items():
         print(title)
-        for name, row in rows.items():
-            print(f"  {name:22} {row['says']}")
+        for name, (says, options) in rows.items():
+            print(f"  {name:22} {says}")
+            for option_name, option in options.items():
+                print(f"    --option {option_line(option_name, option)}")
     return EXIT_DONE

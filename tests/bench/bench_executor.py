@@ -17,8 +17,9 @@ from tests.bench.blocks import spread
 from tracer.capture_graph.optimizers import SGD
 from tracer.runtime.session import DirectSession
 from tracer.runtime.worker_env import ExecutorKind
-from tracer.workloads.digits_mlp import WORKLOAD
+from tracer.workloads import digits_mlp
 
+WORKLOAD = digits_mlp.workload()
 ROUNDS = 40
 BLOCK = 200
 

@@ -9,10 +9,16 @@ from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
 from tracer.launch.plan import Plan
 from tracer.model.cluster import TaskName
 from tracer.model.graph import GraphError
+from tracer.model.option import Option, OptionError
 from tracer.model.trace_policy import TracePolicy, TracePolicyError
 from tracer.record.recorder import Recorder
 from tracer.strategies.strategy import StrategyError
-from tracer.training import tracing_of
+from tracer.training.trainer import tracing_of
+
+DECLARED = {
+    "batch": Option(64, "images", least=1),
+    "last": Option("keep", allowed=("keep", "drop")),
+}
 
 
 def asked(*arguments: str) -> argparse.Namespace:
@@ -22,44 +28,54 @@ def asked(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def plan_of(*arguments: str) -> Plan:
+    return plan_from(asked(*arguments), DECLARED)
+
+
 def test_a_plan_reads_back_as_it_was_written() -> None:
-    plan = plan_from(
-        asked(
-            "digits-mlp",
-            "--strategy",
-            "parameter_server_v1",
-            "--devices",
-            "cpu:2",
-            "--ps",
-            "2",
-            "--passes",
-            "replicate_small_constants",
-        )
-    )
+    topology = ("--strategy", "parameter_server_v1", "--devices", "cpu:2", "--ps", "2")
+    more = ("--passes", "replicate_small_constants", "--option", "batch=8")
+    plan = plan_of("digits-mlp", *topology, *more)
+    assert plan.options == {"batch": "8", "last": "keep"}
     assert plan.passes == ("replicate_small_constants",)
     assert Plan.from_json(plan.to_json()) == plan
 
 
 def test_a_module_needs_a_strategy_and_a_graph_refuses_one() -> None:
     with pytest.raises(StrategyError, match="one_device"):
-        plan_from(asked("digits-mlp"))
+        plan_of("digits-mlp")
     with pytest.raises(BadRequest, match="names its devices itself"):
-        plan_from(asked("graph.json", "--strategy", "one_device"))
+        plan_of("graph.json", "--strategy", "one_device")
 
 
 def test_a_graph_runs_one_step_and_a_module_a_hundred() -> None:
-    assert plan_from(asked("graph.json")).steps == 1
-    assert plan_from(asked("digits-mlp", "--strategy", "one_device")).steps == 100
+    assert plan_of("graph.json").steps == 1
+    assert plan_of("digits-mlp", "--strategy", "one_device").steps == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("batch", "write NAME=VALUE"),
+        ("btach=3", "did you mean batch.*one_device and digits-mlp declare: batch, last"),
+        ("batch=0", "batch must be a whole number from 1 on"),
+        ("batch=many", "batch must be a whole number from 1 on"),
+        ("last=lose", "last must be keep or drop"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_with_what_can(text: str, says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        plan_of("digits-mlp", "--strategy", "one_device", "--option", text)
 
 
 def test_an_unknown_pass_gets_the_nearest_name() -> None:
     with pytest.raises(GraphError, match="did you mean replicate_small_constants"):
-        plan_from(asked("graph.json", "--passes", "replicate_constants"))
+        plan_of("graph.json", "--passes", "replicate_constants")
 
 
 def test_an_unknown_strategy_gets_the_nearest_name() -> None:
     with pytest.raises(StrategyError, match="did you mean parameter_server_v1"):
-        plan_from(asked("digits-mlp", "--strategy", "parameter_server1"))
+        plan_of("digits-mlp", "--strategy", "parameter_server1")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +89,7 @@ def test_an_unknown_strategy_gets_the_nearest_name() -> None:
 )
 def test_a_value_out_of_range_is_refused(flag: str, value: str) -> None:
     with pytest.raises(BadRequest, match=flag):
-        plan_from(asked("digits-mlp", "--strategy", "one_device", flag, value))
+        plan_of("digits-mlp", "--strategy", "one_device", flag, value)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ import torch
 
 from tests.ops.graph_runner import GraphRunner
 from tracer.capture_graph.capture import CapturedStep, variables_of
-from tracer.workloads.digits_mlp import WORKLOAD
+from tracer.workloads import digits_mlp
+from tracer.workloads.batching import DataError
 from tracer.workloads.registry import WORKLOADS, UnknownWorkload, find_workload
+
+WORKLOAD = digits_mlp.workload()
 
 
 @pytest.fixture(scope="module", params=[0, 1, 2])
@@ -16,8 +19,14 @@ def seed(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+def held_out() -> tuple[torch.Tensor, torch.Tensor]:
+    evaluation = WORKLOAD.evaluation()
+    assert evaluation is not None
+    return evaluation.batch
+
+
 def accuracy(runner: GraphRunner, step: CapturedStep) -> float:
-    feeds = dict(zip(step.evaluation_feeds, WORKLOAD.evaluation().batch, strict=True))
+    feeds = dict(zip(step.evaluation_feeds, held_out(), strict=True))
     (metric,) = runner.run(step.metric, feeds=feeds)
     assert metric is not None
     return metric.item()
@@ -67,10 +76,10 @@ def test_workers_share_the_images_and_none_is_held_out() -> None:
         epoch = islice(WORKLOAD.batches(7, worker, workers), 60)
         return {row.numpy().tobytes() for x, _ in epoch for row in x}
 
-    held_out = {row.numpy().tobytes() for row in WORKLOAD.evaluation().batch[0]}
+    apart = {row.numpy().tobytes() for row in held_out()[0]}
     first, second = seen(0, 2), seen(1, 2)
     assert not first & second
-    assert not (first | second) & held_out
+    assert not (first | second) & apart
     assert len(first | second) > 1400
 
 
@@ -83,7 +92,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_more_workers_than_batches_are_refused_in_words() -> None:
-    with pytest.raises(ValueError, match="at most 22 of them get a batch of 64"):
+    with pytest.raises(DataError, match="at most 22 of them get a batch of 64"):
         next(WORKLOAD.batches(0, 0, 23))
 
 

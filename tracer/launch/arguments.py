@@ -16,11 +16,12 @@ from tracer.model.cluster import (
     parse_cluster,
 )
 from tracer.model.json_text import read_text
+from tracer.model.option import Declared, OptionError, options_in_force
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
 from tracer.passes.optimize import OPTIMIZATIONS, named_passes
 from tracer.runtime.cuda import gpus
-from tracer.strategies.registry import STRATEGIES, find_strategy, parse_options
+from tracer.strategies.registry import STRATEGIES, find_strategy
 from tracer.strategies.strategy import StrategyError, Topology
 
 LIMITS = Limits()
@@ -126,7 +127,9 @@ def secret_of(file: str | None) -> str:
     return read_text(Path(file), "--secret-file", BadRequest).strip() if file else ""
 
 
-def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpec) -> Plan:
+def plan_of_task(
+    parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpec, declared: Declared
+) -> Plan:
     """The plan of a task started by hand; the cluster says how many tasks of each job there are.
 
     Raises BadRequest for a task that is not in the cluster.
@@ -136,7 +139,7 @@ def plan_of_task(parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpe
         raise BadRequest(f"task {task} is not in the cluster; it has {known}")
     parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
     if parsed.workload:
-        return plan_from(parsed)
+        return plan_from(parsed, declared)
     return Plan(
         run_id=new_run_id(),
         out=parsed.out or "",
@@ -152,8 +155,11 @@ class BadRequest(Refusal):
     """A flag with a value that cannot be served; the text says what is allowed."""
 
 
-def plan_from(parsed: argparse.Namespace) -> Plan:
-    """The plan that the flags ask for. Raises BadRequest, StrategyError or LookupError."""
+def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
+    """The plan that the flags ask for; `declared` are the options of the workload.
+
+    Raises BadRequest, StrategyError, OptionError or GraphError.
+    """
     is_graph = names_graph(parsed.workload)
     for flag in _OF_MODULES if is_graph else ():
         if getattr(parsed, flag.replace("-", "_")) not in (None, AUTO, []):
@@ -169,7 +175,7 @@ def plan_from(parsed: argparse.Namespace) -> Plan:
         workload="" if is_graph else parsed.workload,
         graph_file=parsed.workload if is_graph else "",
         strategy=strategy,
-        options=parse_options(strategy, parsed.option) if strategy else {},
+        options=_options(parsed, strategy, declared) if strategy else {},
         topology=_topology(parsed),
         steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
         seed=_at_least("--seed", parsed.seed, 0, default=0),
@@ -179,6 +185,19 @@ def plan_from(parsed: argparse.Namespace) -> Plan:
         in_process=parsed.in_process,
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
+    )
+
+
+def _options(parsed: argparse.Namespace, strategy: str, declared: Declared) -> Mapping[str, str]:
+    """Those of strategy and workload together. Raises OptionError, also where both have one."""
+    own = STRATEGIES[strategy].options
+    if both := own.keys() & declared.keys():
+        raise OptionError(
+            f"{strategy} and {parsed.workload} both declare the option {min(both)!r}; "
+            "rename that parameter of the factory"
+        )
+    return options_in_force(
+        {**own, **declared}, parsed.option, f"{strategy} and {parsed.workload} declare"
     )
 
 

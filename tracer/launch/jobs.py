@@ -5,13 +5,14 @@ threads, started by hand) is none of its business.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from typing import Any, Protocol
 
 import torch
 
+from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
 from tracer.launch.plan import Plan
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Literal
@@ -25,9 +26,15 @@ from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import devices_of
-from tracer.training import Fit, Trainable, Trainer, sessions_of, tracing_of
+from tracer.training.trainer import (
+    Capture,
+    Fit,
+    Trainable,
+    Trainer,
+    sessions_of,
+    tracing_of,
+)
 
-_one_capture = threading.Lock()  # torch.fx traces on one thread at a time
 _log = logging.getLogger(__name__)
 
 
@@ -81,8 +88,11 @@ def drive(job: Job, client: Client) -> Mapping[str, Any]:
 class ModuleJob:
     """A workload under a strategy."""
 
-    def __init__(self, plan: Plan, workload: Trainable) -> None:
-        """Raises StrategyError if the strategy cannot serve the topology."""
+    def __init__(self, plan: Plan, workload: Callable[[], Trainable]) -> None:
+        """`workload()` is called by clients alone: no other task needs it.
+
+        Raises StrategyError if the strategy cannot serve the topology.
+        """
         self._plan = plan
         self._workload = workload
         self._strategy = STRATEGIES[plan.strategy]
@@ -96,21 +106,32 @@ class ModuleJob:
         return self._strategy.devices(task, self._plan.topology)
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
-        plan, workload = self._plan, self._workload
+        plan, workload = self._plan, self._workload()
         role = self._strategy.role(client.task, client.cluster)
-        tracing = tracing_of(client.recorder, plan.run_id, client.task, plan.trace)
-        with _one_capture, client.recorder.span("graph.capture", tracing.run) as span:
-            captured = workload.capture(plan.seed)
-            span.set("vizdist.graph.nodes", len(captured.graph))
-        graph = self._strategy.assign(captured.graph, client.task, client.cluster)
-        fit = Fit(plan.steps, is_chief=role.is_chief, connect_s=plan.limits.connect_s)
-        trainer = Trainer(sessions_of(client.master), graph, captured, tracing, fit)
+        own_batches = partial(workload.batches, plan.seed, role.replica, role.num_replicas)
+        trainer = Trainer(
+            sessions_of(client.master),
+            self._capture(workload, client),
+            next(own_batches()),
+            workload.evaluation(),
+            tracing_of(client.recorder, plan.run_id, client.task, plan.trace),
+            Fit(plan.steps, role.is_chief, plan.seed, role.replica, plan.limits.connect_s),
+        )
         try:
-            batches = workload.batches(plan.seed, role.replica, role.num_replicas)
-            fitted = trainer.run(batches, workload.evaluation(), client.on_step, client.line_up)
+            return asdict(trainer.run(own_batches(), client.on_step, client.line_up))
         finally:
             trainer.close()
-        return {"losses": fitted.losses, "seconds": fitted.seconds, "accuracy": fitted.accuracy}
+
+    def _capture(self, workload: Trainable, client: Client) -> Capture:
+        """Makes nothing yet: whoever calls it sees to it that one client at a time captures."""
+        capture = cache(lambda: workload.step_capture(self._plan.seed))
+
+        def step(batch: Batch, evaluation: Evaluation | None) -> CapturedStep:
+            captured = capture().step(batch, evaluation=evaluation)
+            graph = self._strategy.assign(captured.graph, client.task, client.cluster)
+            return replace(captured, graph=graph)
+
+        return step
 
 
 class GraphJob:

@@ -1,5 +1,6 @@
 """`tracer run`: a job on child processes, or in this one, and what is printed of it."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,9 @@ from tracer.launch.in_process import run_in_process
 from tracer.launch.jobs import Job
 from tracer.launch.launcher import Launcher, Outcome, Report
 from tracer.launch.plan import Plan
+from tracer.training.signatures import warning_of
+
+_log = logging.getLogger(__name__)
 
 
 def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
@@ -15,7 +19,15 @@ def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
         outcome = run_in_process(plan, job, report)
     else:
         outcome = Launcher(plan, job, report).run()
+    warn_of_signatures(outcome)
     return graph_summary(outcome) if plan.graph_file else module_summary(plan, outcome)
+
+
+def warn_of_signatures(outcome: Outcome) -> None:
+    """Captures cost more than steps, so a run whose batches never have one shape says so."""
+    for task, found in outcome.results.items():
+        if warning := warning_of(found.get("signatures", ())):
+            _log.warning("%s: %s", task, warning)
 
 
 def graph_summary(outcome: Outcome) -> Mapping[str, Any]:
@@ -43,6 +55,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
 
 def task_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
     """Of a task started by hand, which may have had no client."""
+    warn_of_signatures(outcome)
     return module_summary(plan, outcome) if outcome.results else _trace(outcome)
 
 

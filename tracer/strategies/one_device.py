@@ -11,13 +11,14 @@ from collections.abc import Mapping
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.graph import Graph
-from tracer.strategies.strategy import Role, StrategyOption, Topology, local_devices, of_task, refuse
+from tracer.model.option import Option
+from tracer.strategies.strategy import Role, Topology, local_devices, of_task, refuse
 
 
 class OneDevice:
     name = "one_device"
     says = "One task, one device: no transfers. The step the others are compared with."
-    options: Mapping[str, StrategyOption] = {}
+    options: Mapping[str, Option] = {}
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:

@@ -16,8 +16,9 @@ from collections.abc import Mapping
 
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
+from tracer.model.option import Option
 from tracer.passes.device_setter import replica_device_setter
-from tracer.strategies.strategy import Role, StrategyOption, Topology, count, devices_of, of_task
+from tracer.strategies.strategy import Role, Topology, count, devices_of, of_task
 
 
 class ParameterServerV1:
@@ -25,7 +26,7 @@ class ParameterServerV1:
     says = (
         "Variables on ps tasks, each worker steps on its own: asynchronous, gradients may be stale."
     )
-    options: Mapping[str, StrategyOption] = {}
+    options: Mapping[str, Option] = {}
     is_local = False
 
     def cluster(self, topology: Topology) -> ClusterSpec:

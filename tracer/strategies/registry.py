@@ -1,6 +1,6 @@
-"""The strategies by name, and the options that each declares."""
+"""The strategies by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tracer.model.refusal import did_you_mean
 from tracer.strategies.one_device import OneDevice
@@ -17,20 +17,3 @@ def find_strategy(name: str) -> Strategy:
         return STRATEGIES[name]
     hint = did_you_mean(name, STRATEGIES) or "."
     raise StrategyError(f"unknown strategy {name!r}{hint} There are: {', '.join(STRATEGIES)}")
-
-
-def parse_options(strategy: str, given: Iterable[str]) -> Mapping[str, str]:
-    """`NAME=VALUE` texts → the options in force. Raises StrategyError for what is not declared."""
-    declared = STRATEGIES[strategy].options
-    options = {name: option.default for name, option in declared.items()}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or name not in declared:
-            hint = did_you_mean(name, declared)
-            known = ", ".join(declared) or "none"
-            raise StrategyError(f"--option {text}{hint}: {strategy} declares: {known}")
-        if declared[name].allowed and value not in declared[name].allowed:
-            allowed = ", ".join(declared[name].allowed)
-            raise StrategyError(f"--option {text}: {name} may be {allowed}")
-        options[name] = value
-    return options

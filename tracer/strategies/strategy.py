@@ -6,12 +6,12 @@ steps. The runtime below it never knows which strategy made a graph. One strateg
 to `STRATEGIES`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from tracer.model.cluster import DEVICES_LIMIT, ClusterSpec, DeviceSpec, TaskName
 from tracer.model.graph import Graph
+from tracer.model.option import Declared
 from tracer.model.refusal import Refusal
 from tracer.runtime.cuda import gpus
 
@@ -31,15 +31,6 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyOption:
-    """One `--option NAME=VALUE` that a strategy declares."""
-
-    default: str
-    allowed: tuple[str, ...]
-    says: str
-
-
-@dataclass(frozen=True, slots=True)
 class Role:
     """What one task of the run does.
 
@@ -56,7 +47,7 @@ class Role:
 class Strategy(Protocol):
     name: str
     says: str
-    options: Mapping[str, StrategyOption]
+    options: Declared  #: what `--option NAME=VALUE` may set
     is_local: bool  #: one task without a cluster (`/job:localhost`, TF's DirectSession)
 
     def cluster(self, topology: Topology) -> ClusterSpec:

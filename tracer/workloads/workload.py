@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, capture_step
+from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, StepCapture
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.trace import LossFn
+from tracer.workloads.seeds import drawing_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,21 +16,31 @@ class Workload:
     """One small real training job.
 
     `make_module(seed)` gives the same first weights for the same seed. `batches(seed, worker,
-    workers)` never ends and yields batches of one shape, from this worker's share of the training
-    data. `evaluation()` holds data that no batch contains.
+    workers)` never ends and yields this worker's share of the training data; a batch of another
+    shape is captured anew. `evaluation()` holds data that no batch contains.
     """
 
-    name: str
-    says: str
     make_module: Callable[[int], nn.Module]
     loss: LossFn
     optimizer: Optimizer
     batches: Callable[[int, int, int], Iterator[Batch]]
-    evaluation: Callable[[], Evaluation]
+    evaluation: Callable[[], Evaluation | None] = lambda: None
+
+    def step_capture(self, seed: int) -> StepCapture:
+        """What captures its training step for one batch shape after another."""
+        return StepCapture(self.make_module(seed), self.loss, self.optimizer)
 
     def capture(self, seed: int) -> CapturedStep:
-        """Its training step with its evaluation, first values from `seed`."""
+        """Its step with its evaluation, for what a single worker sees first."""
         example = next(self.batches(seed, 0, 1))
-        return capture_step(
-            self.make_module(seed), self.loss, self.optimizer, example, evaluation=self.evaluation()
-        )
+        return self.step_capture(seed).step(example, evaluation=self.evaluation())
+
+
+def seeded(make: Callable[[], nn.Module]) -> Callable[[int], nn.Module]:
+    """A `make_module` that draws first weights by `seed` alone."""
+
+    def make_module(seed: int) -> nn.Module:
+        with drawing_by(seed):
+            return make()
+
+    return make_module

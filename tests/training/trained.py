@@ -1,0 +1,112 @@
+"""A workload trained by one client on a cluster in this process, and the same by eager torch."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tests.clusters import RUN_ID, running_cluster
+from tests.fakes import SpanData, recorded
+from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, variables_of
+from tracer.capture_graph.randomness import step_seed
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.step import trace_of_step
+from tracer.model.trace_policy import TracePolicy
+from tracer.record.recorder import Recorder
+from tracer.runtime.interfaces import MasterInterface
+from tracer.runtime.session import Session
+from tracer.server import LocalServer, ServerConfig
+from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import Topology
+from tracer.training.trainer import Fit, Fitted, Trainer, sessions_of, tracing_of
+from tracer.workloads.workload import Workload
+
+WORKER = TaskName("worker", 0)
+
+
+@contextmanager
+def task_of(
+    strategy: str,
+) -> Iterator[tuple[MasterInterface, ClusterSpec, Recorder, list[SpanData]]]:
+    """The only worker of a strategy's cluster: its master, its recorder, the spans at the end."""
+    spec = STRATEGIES[strategy].cluster(Topology(workers=1))
+    spans: list[SpanData] = []
+    if STRATEGIES[strategy].is_local:
+        with recorded() as recording:
+            recorder = recording.recorder
+            config = ServerConfig(recorder, trace_of_step(RUN_ID, "run", 0))
+            with closing(LocalServer(WORKER, ("cpu:0",), config)) as server:
+                yield server.master, spec, recorder, spans
+            spans += recording.spans(at_end=True)
+        return
+    with running_cluster("near", spec) as cluster:
+        yield cluster.tasks.masters[WORKER], spec, cluster.tracing.recorder, spans
+        assert cluster.recording is not None
+        spans += cluster.recording.spans()
+
+
+class Run:
+    """What a training came to: losses, variables by name, spans."""
+
+    def __init__(self, fitted: Fitted, variables: dict[str, Tensor], spans: list[SpanData]) -> None:
+        self.fitted = fitted
+        self.variables = variables
+        self.spans = spans
+
+
+def trained(
+    workload: Workload, strategy: str, steps: int, *, seed: int = 0, trace: str = "all"
+) -> Run:
+    with task_of(strategy) as (master, spec, recorder, spans):
+        capture = workload.step_capture(seed)
+        graphs: list[CapturedStep] = []
+
+        def step(batch: Batch, evaluation: Evaluation | None) -> CapturedStep:
+            captured = capture.step(batch, evaluation=evaluation)
+            graph = STRATEGIES[strategy].assign(captured.graph, WORKER, spec)
+            graphs.append(replace(captured, graph=graph))
+            return graphs[-1]
+
+        trainer = Trainer(
+            sessions_of(master),
+            step,
+            next(workload.batches(seed, 0, 1)),
+            workload.evaluation(),
+            tracing_of(recorder, RUN_ID, WORKER, TracePolicy(trace)),
+            Fit(steps, seed=seed),
+        )
+        with closing(trainer):
+            fitted = trainer.run(workload.batches(seed, 0, 1))
+        variables = values_of(master, graphs[0])
+    return Run(fitted, variables, spans)
+
+
+def values_of(master: MasterInterface, captured: CapturedStep) -> dict[str, Tensor]:
+    names = {node.name for node in variables_of(captured.graph)}
+    reads = {
+        node.inputs[0].node: f"{node.name}:0"
+        for node in captured.graph.nodes
+        if node.op == "ReadVariableOp" and node.inputs[0].node in names
+    }
+    with Session(master, captured.graph) as session:
+        values = session.run(list(reads.values()))
+    return dict(zip(reads, values, strict=True))
+
+
+def eager(
+    workload: Workload, optimizer: torch.optim.Optimizer, module: torch.nn.Module, steps: int
+) -> list[float]:
+    """Losses of the same batches and random numbers in plain torch; `module` is trained."""
+    batches, losses = workload.batches(0, 0, 1), []
+    for number in range(1, steps + 1):
+        x, y = next(batches)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(step_seed(0, 0, number))
+            optimizer.zero_grad()
+            loss = workload.loss(module(x), y)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        losses.append(loss.item())
+    return losses

@@ -1,0 +1,130 @@
+"""What a user's factory may return, and what each mistake in it is told."""
+
+from collections.abc import Mapping
+from itertools import chain, islice
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from tracer.capture_graph.capture import Batch
+from tracer.capture_graph.optimizers import SGD, Adam
+from tracer.workloads.factory import FactoryError
+from tracer.workloads.given import BATCH, workload_of
+from tracer.workloads.workload import Workload
+
+ROWS: Batch = (torch.arange(30.0).reshape(10, 3), torch.arange(10.0).reshape(10, 1))
+
+
+def given(**changes: Any) -> Mapping[str, Any]:
+    plain = {"module": nn.Linear(3, 1), "loss": functional.mse_loss, "data": ROWS}
+    return {name: value for name, value in {**plain, **changes}.items() if value is not None}
+
+
+def taken(workload: Workload, count: int, worker: int = 0, workers: int = 1) -> list[list[float]]:
+    """The rows of the first batches, by their y."""
+    batches = islice(workload.batches(0, worker, workers), count)
+    return [y.flatten().tolist() for _, y in batches]
+
+
+def mean_error(outputs: Tensor, y: Tensor) -> Tensor:
+    return (outputs - y).abs().mean()
+
+
+def test_a_module_a_loss_and_data_are_enough() -> None:
+    workload = workload_of(given(), "train:make")
+    assert workload.optimizer == Adam()
+    assert workload.evaluation() is None
+    assert len(taken(workload, 1)[0]) == min(BATCH, 10)
+    assert workload.capture(0).metric == ""
+
+
+def test_two_tensors_are_shuffled_and_shared_out_and_the_last_batch_is_short() -> None:
+    workload = workload_of(given(batch=4), "train:make")
+    epoch = taken(workload, 3)
+    assert [len(rows) for rows in epoch] == [4, 4, 2]
+    assert sorted(chain(*epoch)) == list(range(10))
+    first, second = (taken(workload, 2, worker, 2) for worker in range(2))
+    assert sorted(chain(*first)) == [0, 2, 4, 6, 8]
+    assert sorted(chain(*second)) == [1, 3, 5, 7, 9]
+
+
+def test_batches_of_a_loader_are_dealt_out_in_the_order_that_all_workers_see() -> None:
+    loader = DataLoader(TensorDataset(*ROWS), batch_size=3, shuffle=True)
+    workload = workload_of(given(data=loader), "train:make")
+    torch.manual_seed(1)  # what a process draws otherwise does not matter
+    first = taken(workload, 4, 0, 2)
+    torch.manual_seed(2)
+    second = taken(workload, 4, 1, 2)
+    assert sorted(chain(*first[:2], *second[:2])) == list(range(10))
+    assert sorted(chain(*first[2:], *second[2:])) == list(range(10))
+    assert first[:2] != first[2:]  # shuffled anew
+
+
+def test_drawing_batches_leaves_the_random_numbers_of_the_process_alone() -> None:
+    loader = DataLoader(TensorDataset(*ROWS), batch_size=3, shuffle=True)
+    workload = workload_of(given(data=loader), "train:make")
+    state = torch.get_rng_state()
+    taken(workload, 6)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_evaluation_is_judged_by_its_metric() -> None:
+    step = workload_of(given(evaluation=ROWS, metric=mean_error), "train:make").capture(0)
+    assert step.metric
+
+
+def test_a_workload_is_taken_as_it_is() -> None:
+    workload = workload_of(given(), "train:make")
+    assert workload_of(workload, "train:make") is workload
+
+
+X, Y = ROWS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (None, "returned nothing; return {"),
+        (nn.Linear(3, 1), "returned a Linear; return {"),
+        ((nn.Linear(3, 1), ROWS), "returned a tuple"),
+        ({"module": nn.Linear(3, 1), "data": ROWS}, "returned no 'loss'"),
+        (given(modle=1), "returned 'modle'; did you mean module"),
+        (given(module=nn.Linear), "'module' of train:make is a type"),
+        (given(loss=3), "'loss' of train:make is a int"),
+        (given(batch=0), "'batch' is 0; it must be a whole number from 1 on"),
+        (given(data=[ROWS], batch=3), "'batch' is for two tensors"),
+        (given(data=7), "'data' of train:make: it is a int"),
+        (given(data=iter([ROWS])), "an iterator is at its end after one pass"),
+        (given(data=TensorDataset(*ROWS)), "wrap it: torch.utils.data.DataLoader"),
+        (given(data=[X]), "must be a pair of tensors .x, y., not Tensor"),
+        (given(data=[(X, "cat")]), "not tuple of Tensor, str"),
+        (given(data=[{"x": X}]), "not dict"),
+        (given(data=(X, Y[:4])), "same number of rows; they are .10, 3. and .4, 1."),
+        (given(data=(X[:0], Y[:0])), "at most 0 of them get a row"),
+        (given(data=[(X[:0], Y[:0])]), "a pass over the data gives worker 0 of 1 no batch"),
+        (given(data=[]), "a pass over the data gives worker 0 of 1 no batch"),
+        (given(evaluation=ROWS), "it takes both to judge a model"),
+        (given(evaluation=ROWS, metric=3), "'metric' of train:make must be a function"),
+        (given(evaluation=[X], metric=mean_error), "'evaluation' of train:make: a batch must be"),
+        (given(optimizer=0.1), "'optimizer' is 0.1; give torch.optim.SGD"),
+        (given(optimizer=torch.optim.RMSprop), "the optimizer RMSprop cannot be captured"),
+    ],
+)
+def test_what_is_no_workload_is_refused_with_the_rule(wrong: object, says: str) -> None:
+    with pytest.raises(FactoryError, match=says):
+        workload_of(wrong, "train:make")
+
+
+def test_more_workers_than_batches_are_refused() -> None:
+    workload = workload_of(given(data=[ROWS]), "train:make")
+    with pytest.raises(ValueError, match="worker 1 of 2 no batch with rows: give it more batches"):
+        next(workload.batches(0, 1, 2))
+
+
+def test_an_own_update_rule_is_taken_as_it_is() -> None:
+    rule = SGD(0.2)
+    assert workload_of(given(optimizer=rule), "train:make").optimizer is rule

@@ -1,0 +1,44 @@
+"""scikit-learn's handwritten digits: 1797 real images of 8 × 8, split the same in every run."""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from tracer.capture_graph.capture import Batch, Evaluation
+from tracer.workloads.batching import batches_of_rows
+
+HELD_OUT = 360
+_SPLIT_SEED = 1797
+
+
+@cache
+def digits() -> tuple[Batch, Batch]:
+    """(training, held out): 64 pixels from 0 to 1, labels."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415 (takes a second)
+
+    pixels, labels = load_digits(return_X_y=True)
+    x = torch.from_numpy(pixels / 16).float()
+    y = torch.from_numpy(labels).long()
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(_SPLIT_SEED))
+    kept, held_out = order[HELD_OUT:], order[:HELD_OUT]
+    return (x[kept], y[kept]), (x[held_out], y[held_out])
+
+
+def digit_batches(size: int, *, drop_remainder: bool) -> Callable[[int, int, int], Iterator[Batch]]:
+    """What a workload's `batches` is for images in batches of `size`."""
+
+    def batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
+        share = partial(batches_of_rows, digits()[0], size, drop_remainder=drop_remainder)
+        return share(seed, worker, workers)
+
+    return batches
+
+
+def digit_evaluation() -> Evaluation:
+    return Evaluation(digits()[1], accuracy)
+
+
+def accuracy(logits: Tensor, y: Tensor) -> Tensor:
+    return (logits.argmax(1) == y).float().mean()

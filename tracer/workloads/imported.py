@@ -1,0 +1,90 @@
+"""`package.module:factory`: a workload of the user's own, imported as Python imports a script's.
+
+Only a command line names one, in this process or in the launcher that started it: neither a browser
+nor a message of the cluster ever gets here.
+"""
+
+import contextlib
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tracer.model.refusal import did_you_mean
+from tracer.workloads.factory import Factory, FactoryError
+
+EXAMPLE = "write package.module:factory, such as train:make for `def make()` in train.py"
+T = TypeVar("T")
+_OURS = str(Path(__file__).parent.parent)
+
+
+def names_factory(workload: str) -> bool:
+    return ":" in workload
+
+
+def import_factory(name: str) -> Factory:
+    """The factory, which lies on Python's path or in the current directory. Raises FactoryError."""
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        raise FactoryError(f"{name!r} names no factory: {EXAMPLE}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = in_users_code(f"importing {module_name}", partial(_import, module_name))
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            hint = did_you_mean(part, (n for n in vars(found) if not n.startswith("_"))) or "."
+            raise FactoryError(f"{module_name} has no {part!r}{hint} It is {module.__file__}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise FactoryError(
+            f"{name} is a {type(found).__name__}; it must be a function that makes the workload "
+            "(def make(): return {...})"
+        )
+    factory: Factory = found
+    return factory
+
+
+def in_users_code(doing: str, call: Callable[[], T]) -> T:
+    """`call()`; what it prints goes to stderr, and its exception becomes a FactoryError.
+
+    The text holds the lines of the traceback from the user's first one on.
+    """
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            return call()
+    except FactoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise FactoryError(f"{doing} raised {users_lines(error)}") from error
+
+
+def users_lines(error: BaseException) -> str:
+    """The error, then its traceback without Python's and our own frames at its start."""
+    frames = traceback.extract_tb(error.__traceback__)
+    while frames and (frames[0].filename.startswith((_OURS, "<frozen ")) or _is_import(frames[0])):
+        del frames[0]
+    said = "".join(traceback.format_exception_only(error)).rstrip()
+    return "\n".join([said, *"".join(traceback.format_list(frames)).splitlines()])
+
+
+def _is_import(frame: traceback.FrameSummary) -> bool:
+    return frame.filename == importlib.__file__
+
+
+def _import(name: str) -> ModuleType:
+    parts = name.split(".")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in {".".join(parts[:n]) for n in range(1, len(parts) + 1)}:
+            raise  # it is there, and misses another
+    hint = did_you_mean(name, (path.stem for path in Path.cwd().glob("*.py"))) or "."
+    raise FactoryError(
+        f"there is no module {name!r}{hint} Looked in {Path.cwd()} and on Python's path; {EXAMPLE}"
+    )

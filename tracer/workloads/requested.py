@@ -1,0 +1,37 @@
+"""The workload that a request names, bundled or the user's, made with its options."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tracer.model.option import Declared, values_of
+from tracer.workloads.factory import Factory, options_of
+from tracer.workloads.given import workload_of
+from tracer.workloads.imported import import_factory, in_users_code, names_factory
+from tracer.workloads.registry import find_workload
+from tracer.workloads.seeds import drawing_by
+from tracer.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A factory by the name that it was asked for, and the options that it declares."""
+
+    name: str
+    factory: Factory
+    options: Declared
+
+    @classmethod
+    def named(cls, name: str) -> "Requested":
+        """Raises UnknownWorkload or FactoryError."""
+        factory = import_factory(name) if names_factory(name) else find_workload(name)
+        return cls(name, factory, options_of(factory, name))
+
+    def make(self, texts: Mapping[str, str], seed: int) -> Workload:
+        """Calls the factory; what it draws at random is the same for the same seed.
+
+        Raises FactoryError.
+        """
+        values = values_of(self.options, texts)
+        with drawing_by(seed):
+            made = in_users_code(self.name, lambda: self.factory(**values))
+        return workload_of(made, self.name)

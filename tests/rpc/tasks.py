@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.rpc.fake_worker import FakeMaster, FakeWorker
+from tests.rpc.fake_worker import FakeMaster, FakeWorker, numbered
 from tracer.model.cluster import TaskName
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.rpc.channels import NOT_SAMPLED
@@ -122,3 +122,8 @@ def received(arrivals: Arrivals) -> Received:
     item = arrivals.wait()[0]
     assert isinstance(item, Received)
     return item
+
+
+def pull_sent(stub: RemoteWorker, task: Task, key: str) -> Arrivals:
+    task.worker.table(1).send(key, numbered(3), span=11)
+    return pull(stub, key)

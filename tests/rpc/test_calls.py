@@ -3,18 +3,25 @@
 import signal
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
 from tests.rpc.fake_worker import numbered
-from tests.rpc.tasks import Arrivals, Task, eventually, pull, received, tasks, without_shared_memory
+from tests.rpc.tasks import (
+    Arrivals,
+    Task,
+    eventually,
+    pull,
+    pull_sent,
+    received,
+    without_shared_memory,
+)
 from tracer.model.cluster import ClusterSpec
 from tracer.model.graph import Graph, Literal, Node
 from tracer.model.step import SpanContext
 from tracer.rpc.channels import NOT_SAMPLED
-from tracer.rpc.frames import CHUNK_BYTES, LARGE_BYTES
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime import turn
 from tracer.runtime.interfaces import (
@@ -26,22 +33,7 @@ from tracer.runtime.interfaces import (
     StepError,
 )
 
-
-@pytest.fixture(scope="module")
-def pair(sockets: Path | None) -> Iterator[tuple[Task, Task]]:
-    with tasks("ps:0", "worker:0", sockets=sockets) as (ps, worker):
-        yield ps, worker
-
-
-@pytest.fixture(autouse=True)
-def _clean(pair: tuple[Task, Task]) -> Iterator[None]:
-    """Every test starts with empty tables and leaves no large answer under way."""
-    yield
-    for task in pair:
-        task.worker.__init__(task.name)  # type: ignore[misc]
-        task.master.__init__()  # type: ignore[misc]
-    frames = [task.server._frames for task in pair]
-    eventually(lambda: not any(len(f.under_way) for f in frames), "large answers end")
+pytestmark = pytest.mark.usefixtures("clean")
 
 
 def graph() -> Graph:
@@ -89,96 +81,36 @@ def test_a_fault_of_the_other_side_is_an_internal_error_of_that_task(
     assert (info.value.code, info.value.task) == ("INTERNAL", "ps:0")
 
 
-def test_a_pull_before_the_send_waits_without_a_thread(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    stub = worker.stub_of(ps)
-    received(pull_sent(stub, ps, "warm"))
-    before = threading.active_count()
-    waiting = [pull(stub, f"k{i}") for i in range(500)]
-    eventually(lambda: len(ps.worker.table(1).unsent()) == 500, "500 pulls wait")
-    assert threading.active_count() <= before
-    for i in reversed(range(500)):
-        ps.worker.table(1).send(f"k{i}", torch.tensor(i))
-    values = [received(arrivals).tensor for arrivals in waiting]
-    assert [int(value) for value in values if value is not None] == list(range(500))
+@pytest.fixture
+def huge() -> torch.Tensor:
+    """One byte more than can be sent, in memory that nobody touches."""
+    return torch.empty(2**31 + 1, dtype=torch.uint8)
 
 
-def pull_sent(stub: object, task: Task, key: str) -> Arrivals:
-    task.worker.table(1).send(key, numbered(3), span=11)
-    return pull(stub, key)  # type: ignore[arg-type]
-
-
-def test_a_value_sent_first_waits_for_its_pull(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    item = received(pull_sent(worker.stub_of(ps), ps, "k"))
-    assert item.tensor is not None
-    assert item.tensor.tolist() == [0, 1, 2]
-    assert item.send_span == 11
-
-
-def test_a_dead_value_arrives_dead(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    ps.worker.table(1).send("k", None, is_dead=True)
-    item = received(pull(worker.stub_of(ps), "k"))
-    assert item.is_dead
-    assert item.tensor is None
-
-
-@pytest.mark.parametrize(
-    "num_bytes", [LARGE_BYTES - 64, LARGE_BYTES + 64, 3 * CHUNK_BYTES, 5 << 20]
+TOO_LARGE = (
+    "a tensor of shape [2147483649] and torch.uint8 has 2147483649 bytes; "
+    "at most 2147483648 (2 GiB) can be sent. Split it, for example by rows"
 )
-def test_large_tensors_arrive_whole_and_beside_small_ones(
-    pair: tuple[Task, Task], num_bytes: int
+
+
+def test_a_more_than_two_gib_tensor_is_refused_by_name_before_any_copy(
+    pair: tuple[Task, Task], client: RemoteMaster, huge: torch.Tensor
 ) -> None:
     ps, worker = pair
-    large = torch.randn(num_bytes // 4)
-    ps.worker.table(1).send("large", large)
-    stub = worker.stub_of(ps)
-    arrivals = pull(stub, "large")
-    received(pull_sent(stub, ps, "small"))
-    item = received(arrivals)
-    assert item.tensor is not None
-    assert torch.equal(item.tensor, large)
-
-
-@pytest.mark.slow
-def test_three_hundred_megabytes_arrive_whole(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    large = torch.arange(300_000_000 // 8)
-    ps.worker.table(1).send("k", large)
-    item = received(pull(worker.stub_of(ps), "k"))
-    assert item.tensor is not None
-    assert torch.equal(item.tensor, large)
-
-
-def test_one_pair_needs_one_connection_both_ways(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    received(pull_sent(worker.stub_of(ps), ps, "k"))
-    received(pull_sent(ps.stub_of(worker), worker, "k"))
-    assert (worker.transport.num_dialed, ps.transport.num_dialed) == (1, 0)
-
-
-def test_two_tasks_that_pull_large_tensors_from_each_other_do_not_block(
-    pair: tuple[Task, Task],
-) -> None:
-    ps, worker = pair
-    large = torch.randn(1 << 20)
-    stubs = ((worker.stub_of(ps), ps), (ps.stub_of(worker), worker))
-    for _, source in stubs:
-        for i in range(6):
-            source.worker.table(1).send(str(i), large)
-    waiting = [pull(stub, str(i)) for i in range(6) for stub, _ in stubs]
-    for arrivals in waiting:
-        item = received(arrivals)
-        assert item.tensor is not None
-        assert torch.equal(item.tensor, large)
-
-
-def test_a_more_than_two_gib_answer_is_an_error_and_not_a_hang(pair: tuple[Task, Task]) -> None:
-    ps, worker = pair
-    ps.worker.table(1).send("k", torch.empty(2**31 + 1, dtype=torch.uint8, device="meta"))
-    error = pull(worker.stub_of(ps), "k").error()
-    assert "at most 2147483648" in error.message
+    stub, before = worker.stub_of(ps), psutil.Process().memory_info().rss
+    ps.worker.table(1).send("w;0:0", huge)
+    assert pull(stub, "w;0:0").error().message == f"w;0:0: {TOO_LARGE}"
+    run = Arrivals()
+    stub.run_graph(RunGraphRequest("s", "any", 3, NOT_SAMPLED, {"x;0:0": huge}), run)
+    assert run.error().message == f"x;0:0: {TOO_LARGE}"
+    with pytest.raises(StepError) as fed:
+        client.run_step(step(x=huge))
+    assert fed.value.message == f"x: {TOO_LARGE}"
+    worker.master.on_step = lambda _, done: done(RunStepResult({"y:0": huge}, 1))
+    with pytest.raises(StepError) as fetched:
+        client.run_step(step())
+    assert fetched.value.message == f"y:0: {TOO_LARGE}"
+    assert psutil.Process().memory_info().rss - before < 1 << 30
 
 
 def test_frames_of_a_turn_leave_as_one_message(pair: tuple[Task, Task]) -> None:

@@ -1,10 +1,13 @@
 """What happens to calls when the other side goes away, hangs, or is somebody else."""
 
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,11 @@ from tests.rpc.tasks import (
 )
 from tracer.model.cluster import TaskName
 from tracer.rpc.channels import NOT_SAMPLED, STREAM, STREAM_SERVICE
+from tracer.rpc.frames import START_ABORT, small_frame
+from tracer.rpc.hello import hello_message, read_hello
+from tracer.rpc.local_socket import receive_message, send_message
+from tracer.rpc.local_wire import read_welcome
+from tracer.rpc.messages import Hello, encode_step_notice
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.interfaces import RunGraphRequest, RunStepRequest, StepDone, StepError
 
@@ -156,12 +164,15 @@ def test_a_stranger_on_the_stream_is_refused_in_words(first: bytes) -> None:
         assert ps.stub_of(ps).get_status().pid == 7
 
 
+LARGE_KEY = "a tensor that no slab holds"
 _CHILD = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
+import torch
 from tests.rpc.tasks import start_task
 task = start_task("ps:0", {sockets})
+task.worker.table(1).send({key!r}, torch.empty(1 << 30, dtype=torch.uint8))
 print(task.server.address, flush=True)
 sys.stdin.read()
 """
@@ -175,7 +186,7 @@ def task_process(sockets: Path | None) -> Iterator[tuple[subprocess.Popen[str], 
         [
             sys.executable,
             "-c",
-            _CHILD.format(root=root, sockets=sockets and f"Path({str(sockets)!r})"),
+            _CHILD.format(root=root, key=LARGE_KEY, sockets=sockets and f"Path({str(sockets)!r})"),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -187,6 +198,52 @@ def task_process(sockets: Path | None) -> Iterator[tuple[subprocess.Popen[str], 
             yield child, child.stdout.readline().strip()
         finally:
             child.kill()
+
+
+@pytest.mark.cluster
+def test_a_process_killed_in_the_middle_of_a_tensor_fails_the_pull(sockets: Path | None) -> None:
+    with task_process(sockets) as (child, address), tasks("worker:0", sockets=sockets) as (worker,):
+        stub = RemoteWorker(worker.transport, TaskName("ps", 0), address)
+        arrivals = pull(stub, LARGE_KEY)
+        connection = worker.transport.open_connection(address)
+        assert connection is not None
+        eventually(lambda: connection.reader.num_partial == 1, "the first chunk is here")
+        child.kill()
+        error = arrivals.error()
+        assert (error.code, error.task) == ("UNAVAILABLE", "ps:0")
+        assert f"ps:0 at {address}" in error.message
+        assert pull(stub, "k").error().code == "UNAVAILABLE"
+
+
+def test_a_peer_that_dies_within_a_frame_fails_its_calls_and_nothing_else() -> None:
+    with tempfile.TemporaryDirectory() as folder, tasks("ps:0", sockets=Path(folder)) as (ps,):
+        with socket.socket(socket.AF_UNIX) as torn:
+            torn.connect(str(Path(folder) / ps.server.address))
+            assert read_hello(receive_message(torn)[0]).task == "ps:0"
+            send_message(torn, hello_message(Hello("worker:0", "", "both", 0)), [])
+            read_welcome(receive_message(torn)[0])
+            whole = b"".join(
+                small_frame(START_ABORT, 0, encode_step_notice(1, NOT_SAMPLED, None))[0]
+            )
+            torn.sendall(struct.pack("<Q", len(whole)) + whole[:-5])
+            local = ps.transport.local
+            assert local is not None
+            eventually(lambda: len(local._guests) == 1, "it was let in")
+        eventually(lambda: not local._guests, "its end was seen")
+        assert ps.worker.aborted == {}  # half a message is none
+        assert ps.stub_of(ps).get_status().pid == 7
+
+
+def test_a_stranger_on_the_socket_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    with tempfile.TemporaryDirectory() as folder, tasks("ps:0", sockets=Path(folder)) as (ps,):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(str(Path(folder) / ps.server.address))
+            receive_message(stranger)
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+        assert "a stream was refused" in caplog.text
+        assert ps.stub_of(ps).get_status().pid == 7
 
 
 @pytest.mark.cluster

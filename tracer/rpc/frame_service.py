@@ -44,7 +44,7 @@ from tracer.runtime.interfaces import (
 class _Served:
     """One call being served: where its answer goes, and its span if the step is recorded."""
 
-    __slots__ = ("_call_id", "_connection", "_service", "_span", "_step_id")
+    __slots__ = ("_call_id", "_connection", "_key", "_service", "_span", "_step_id")
 
     def __init__(
         self,
@@ -53,7 +53,9 @@ class _Served:
         call_id: int,
         step_id: int,
         span: OpenSpan | None,
+        key: str = "",
     ) -> None:
+        self._key = key
         self._service = service
         self._connection = connection
         self._call_id = call_id
@@ -66,7 +68,7 @@ class _Served:
             return
         flags = item.is_dead * Flag.DEAD | item.deferred * Flag.DEFERRED
         num_bytes = 0 if item.tensor is None else item.tensor.nbytes
-        self._answer(lambda: encode_received(item), num_bytes, flags, item.wait_ns)
+        self._answer(lambda: encode_received(item, self._key), num_bytes, flags, item.wait_ns)
 
     def graph_was_run(self, result: RunGraphResult) -> None:
         if result.error is not None:
@@ -170,7 +172,7 @@ class FrameService:
     def _recv_tensor(self, connection: Connection, call_id: int, payload: memoryview) -> None:
         step_id, key, request_id, context = decode_recv_tensor(payload)
         span = self._open(connection, RECV_TENSOR, context, key)
-        served = _Served(self, connection, call_id, step_id, span)
+        served = _Served(self, connection, call_id, step_id, span, key)
         if span is not None:
             context = span.context
         try:

@@ -156,6 +156,11 @@ class FrameReader:
                     self._assemblies.pop((OK, call_id), None)  # given up halfway
                 yield kind, call_id, payload
 
+    @property
+    def num_partial(self) -> int:
+        """Payloads of which a part is here."""
+        return len(self._assemblies)
+
     def _block(self, payload: memoryview) -> memoryview:
         if self.block_at is None or len(payload) != _BLOCK.size:
             raise FrameError("a frame speaks of shared memory, and there is none")

@@ -5,7 +5,7 @@ step has a fixed layout (`struct`).
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -164,7 +164,7 @@ def decode_error(data: Buffer) -> StepError:
 _LENGTH = struct.Struct("<Q")
 
 
-def _with_tensors(head: Message, tensors: Sequence[Any]) -> Parts:
+def _with_tensors(head: Message, tensors: Mapping[str, Any]) -> Parts:
     """Length of the head, the head padded to 8, the tensors."""
     control = _encode(head)
     padded = control + bytes(-len(control) & 7)
@@ -187,7 +187,7 @@ def encode_run_graph(request: RunGraphRequest, context: SpanContext) -> Parts:
         tuple(request.feeds),
         request.fetch_keys,
     )
-    return _with_tensors(head, tuple(request.feeds.values()))
+    return _with_tensors(head, request.feeds)
 
 
 def decode_run_graph(payload: memoryview) -> RunGraphRequest:
@@ -207,7 +207,7 @@ def encode_run_step(request: RunStepRequest, context: SpanContext) -> Parts:
     head = _RunStepHead(
         request.session, context, tuple(request.feeds), request.fetches, request.targets
     )
-    return _with_tensors(head, tuple(request.feeds.values()))
+    return _with_tensors(head, request.feeds)
 
 
 def decode_run_step(payload: memoryview) -> RunStepRequest:
@@ -224,7 +224,7 @@ def decode_run_step(payload: memoryview) -> RunStepRequest:
 
 def encode_fetched(fetched: Mapping[str, Any], step_id: int = 0) -> Parts:
     """What RunStep and RunGraph answer."""
-    return _with_tensors(_FetchedHead(step_id, tuple(fetched)), tuple(fetched.values()))
+    return _with_tensors(_FetchedHead(step_id, tuple(fetched)), fetched)
 
 
 def _decode_fetched(payload: memoryview) -> tuple[dict[str, Any], int]:
@@ -259,13 +259,13 @@ def decode_recv_tensor(payload: memoryview) -> tuple[int, str, int, SpanContext]
     return step_id, key, request_id, SpanContext(hi, lo, span, step, bool(sampled))
 
 
-def encode_received(received: Received) -> Parts:
-    """A RecvTensor answer that is no error."""
+def encode_received(received: Received, key: str = "") -> Parts:
+    """A RecvTensor answer that is no error. Raises StepError if the tensor cannot be sent."""
     waited = received.wait_ns << 2 | received.deferred << 1 | received.is_dead
     head = _PULLED.pack(received.send_span, waited)
     if received.tensor is None:
         return [head], len(head)
-    buffers, num_bytes = encode_tensor(received.tensor)
+    buffers, num_bytes = encode_tensor(received.tensor, key)
     return [head, *buffers], len(head) + num_bytes
 
 

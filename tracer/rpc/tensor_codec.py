@@ -7,7 +7,7 @@ the received message and keeps it alive. A string tensor is its Literal, here as
 
 import struct
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -44,16 +44,16 @@ with warnings.catch_warnings():
     torch.frombuffer(b"\0", dtype=torch.uint8)
 
 
-def encode_tensor(tensor: torch.Tensor | Literal) -> Parts:
+def encode_tensor(tensor: torch.Tensor | Literal, name: str = "") -> Parts:
     """Buffers and their length, a multiple of 8. The bytes are the tensor's own memory if they can.
 
-    Raises StepError for a dtype that has no bytes and for more than 2 GiB.
+    Raises StepError, which names the tensor, for a dtype that has no bytes and for more than 2 GiB.
     """
     if isinstance(tensor, Literal):
         return _encode_strings(tensor)
     code, raw_bytes = _CODES.get(tensor.dtype, 0), tensor.nbytes
     if not code or raw_bytes > TENSOR_LIMIT_BYTES:
-        raise _unsendable(tensor)
+        raise _unsendable(tensor, name)
     shape = tensor.shape
     head = _HEADS[len(shape)].pack(code, len(shape), 0, 0, *shape)
     if not raw_bytes:
@@ -80,24 +80,26 @@ def _host_bytes(tensor: torch.Tensor) -> Buffer:
     return plain.contiguous().numpy()
 
 
-def _unsendable(tensor: torch.Tensor) -> StepError:
+def _unsendable(tensor: torch.Tensor, name: str) -> StepError:
+    which = f"{name}: " if name else ""
     if tensor.dtype not in _CODES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _CODES)
         return StepError(
-            "UNIMPLEMENTED", f"a tensor of {tensor.dtype} cannot be sent; these can: {known}"
+            "UNIMPLEMENTED", f"{which}a tensor of {tensor.dtype} cannot be sent; these can: {known}"
         )
     return StepError(
         "INVALID_ARGUMENT",
-        f"a tensor of shape {list(tensor.shape)} and {tensor.dtype} has {tensor.nbytes} bytes; "
+        f"{which}a tensor of shape {list(tensor.shape)} and {tensor.dtype} has {tensor.nbytes} bytes; "
         f"at most {TENSOR_LIMIT_BYTES} (2 GiB) can be sent. Split it, for example by rows",
     )
 
 
-def encode_tensors(tensors: Iterable[torch.Tensor | Literal]) -> Parts:
+def encode_tensors(tensors: Mapping[str, torch.Tensor | Literal]) -> Parts:
+    """One after the other; their names are for errors."""
     buffers: list[Buffer] = []
     total = 0
-    for tensor in tensors:
-        some, num_bytes = encode_tensor(tensor)
+    for name, tensor in tensors.items():
+        some, num_bytes = encode_tensor(tensor, name)
         buffers += some
         total += num_bytes
     return buffers, total

@@ -218,7 +218,8 @@ def _say(printed: Mapping[str, Any]) -> None:
     """The result of a run for people: a line a fact, then the next step."""
     for name, value in printed.items():
         if name == "spans":
-            print(f"{'spans':12} {value['recorded']} recorded, {value['written']} written")
+            told = (f"{count} {what.replace('_', ' ')}" for what, count in value.items())
+            print(f"{'spans':12} {', '.join(told)}")
         elif value is not None and name != "trace":
             print(f"{name:12} {value:.4g}" if isinstance(value, float) else f"{name:12} {value}")
     print(f"{'trace':12} {printed['trace']}\nlook at it:  vizdist serve {printed['trace']}")

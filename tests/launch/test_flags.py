@@ -6,12 +6,14 @@ from tracer.cli import command_parser
 
 FLAGS = {
     "run": [
-        "--allow-proxy", "--connect-timeout", "--devices", "--in-process", "--json", "--option",
+        "--allow-proxy", "--connect-timeout", "--detail", "--devices", "--endpoint",
+        "--flush-timeout", "--in-process", "--json", "--max-trace-size", "--option",
         "--out", "--passes", "--ps", "--ps-devices", "--seed", "--step-timeout", "--steps",
         "--strategy", "--trace", "--transport", "--workers", "workload",
     ],
     "task": [
-        "--allow-proxy", "--cluster", "--connect-timeout", "--devices", "--index", "--job",
+        "--allow-proxy", "--cluster", "--connect-timeout", "--detail", "--devices", "--endpoint",
+        "--flush-timeout", "--index", "--job", "--max-trace-size",
         "--option", "--out", "--passes", "--ps-devices", "--secret-file", "--seed", "--step-timeout",
         "--steps", "--strategy", "--trace", "--transport", "workload",
     ],

@@ -15,14 +15,14 @@ from typing import Self
 
 from tracer.launch.child import how_it_ended
 from tracer.launch.plan import Plan
+from tracer.launch.recording import open_recorder
 from tracer.launch.signals import undisturbed
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.refusal import Refusal
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import LOGS, Manifest, TaskRecord, log_path
-from tracer.record.collector import COLLECTOR, start_collector
+from tracer.record.collector import COLLECTOR, Counts, start_collector
 from tracer.record.manifest import update_manifest, write_manifest
-from tracer.record.recorder import RUN_ID, Recorder
 
 PACKAGES = ("vizdist", "torch", "grpcio")
 LAUNCHER = "launcher"
@@ -112,16 +112,15 @@ class Account:
         self._name = name
         self._scratch = scratch
         self._manifest = first_manifest(plan, cluster)
-        self.recorded = 0
-        self.written = 0
-        self.warning = ""  #: why the trace is not whole
+        self.counts = Counts(0, 0)
 
     def __enter__(self) -> Self:
         self.folder = claim_folder(self._plan, self._name)
         write_manifest(self.folder, self._manifest)
-        self._collector = start_collector(self.folder, self._scratch, self._plan.run_id)
+        orders = self._plan.recording.orders
+        self._collector = start_collector(self.folder, self._scratch, self._plan.run_id, orders)
         self.started({self._name: os.getpid()})
-        self.recorder = Recorder(self._scratch, self._name, {RUN_ID: self._plan.run_id})
+        self.recorder = open_recorder(self._scratch, self._name, self._plan)
         self._run = self.recorder.span(
             "run",
             trace_of_step(self._plan.run_id, "run", 0),
@@ -142,8 +141,7 @@ class Account:
             self._close(error)
 
     def _close(self, error: BaseException | None) -> None:
-        counts = self._collector.stop(self._plan.limits.drain_s)
-        self.recorded, self.written, self.warning = counts.recorded, counts.written, counts.error
+        counts = self.counts = self._collector.stop(self._plan.limits.drain_s)
         if error is not None:
             error.add_note(f"what was recorded is in {self.folder}")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracer.launch.devices import AUTO, devices_from
 from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id
+from tracer.launch.recording import RECORDING_FLAGS, recording_from
 from tracer.model.cluster import (
     ClusterError,
     ClusterSpec,
@@ -20,6 +21,7 @@ from tracer.model.option import Declared, OptionError, options_in_force
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
 from tracer.passes.optimize import OPTIMIZATIONS, named_passes
+from tracer.record.otel_settings import sampler_from
 from tracer.runtime.cuda import gpus
 from tracer.strategies.registry import STRATEGIES, find_strategy
 from tracer.strategies.strategy import StrategyError, Topology
@@ -54,6 +56,7 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "P",
         "help": "steps to record: all, none, every:N or A-B (default all)",
     },
+    **RECORDING_FLAGS,
     "--option": {
         "action": "append",
         "default": [],
@@ -145,6 +148,7 @@ def plan_of_task(
         out=parsed.out or "",
         topology=_topology(parsed),
         limits=_limits(parsed),
+        recording=recording_from(parsed),
         passes=named_passes(parsed.passes),
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
@@ -179,8 +183,9 @@ def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
         topology=_topology(parsed),
         steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
         seed=_at_least("--seed", parsed.seed, 0, default=0),
-        trace=TracePolicy(parsed.trace),
+        trace=TracePolicy(parsed.trace, sampler_from()),
         limits=_limits(parsed),
+        recording=recording_from(parsed),
         passes=named_passes(parsed.passes),
         in_process=parsed.in_process,
         transport=_transport(parsed),

@@ -5,7 +5,7 @@ task's client loop, and goes when every client is done; without, it serves until
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
 from tracer.launch.watch import RunFailed, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.record.facade import install
 from tracer.rpc.local_socket import check_local, user_folder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
@@ -43,7 +44,8 @@ def run_by_hand(
             sockets=_sockets(plan, cluster),
             progress=_still_missing(report),
         )
-        with closing(server):
+        with closing(server), ExitStack() as stack:
+            stack.callback(install(account.recorder))
             cluster = cluster.with_address(task, server.address)
             server.join(cluster)
             account.serving(task, server.address, server.devices)

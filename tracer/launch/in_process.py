@@ -15,9 +15,11 @@ from tracer.launch.jobs import Client, Job, Stopped, drive
 from tracer.launch.launcher import POLL_S, Outcome, Report, outcome_of_run, scratch_folder
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
-from tracer.launch.task import open_recorder, start_server
+from tracer.launch.recording import open_recorder
+from tracer.launch.task import start_server
 from tracer.launch.watch import Failure, RunFailed, failure_from
 from tracer.model.cluster import TaskName
+from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.near_cluster import NearCluster
@@ -62,6 +64,7 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
             task: stack.enter_context(closing(open_recorder(scratch, str(task), plan)))
             for task in job.cluster.tasks()
         }
+        stack.callback(install(account.recorder, *recorders.values()))
         masters = _masters(plan, job, recorders, stack)
         driving = job.clients or {job.master}
         together = _Together(len(driving), plan.limits.connect_s)

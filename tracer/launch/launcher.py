@@ -21,6 +21,7 @@ from tracer.launch.environment import say_if_proxy_is_ignored, task_environment
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
+from tracer.launch.recording import spans_told, warnings_of
 from tracer.launch.signals import undisturbed
 from tracer.launch.task import sockets_of
 from tracer.launch.watch import Failure, Phase, RunFailed, Watch, failure_from
@@ -42,8 +43,7 @@ class Outcome:
     """What a run came to: what each client reported, and the counts of spans."""
 
     results: Mapping[TaskName, Mapping[str, Any]]
-    recorded: int
-    written: int
+    spans: Mapping[str, int]
     trace: str
     num_bytes: int = 0  #: of tensors that tasks received from one another
 
@@ -56,9 +56,9 @@ def outcome_of_run(
     account: Account, results: Mapping[TaskName, Mapping[str, Any]], num_bytes: int = 0
 ) -> Outcome:
     """Once the account is closed. Says so if the trace is not whole."""
-    if account.warning:
-        _log.warning("the trace is not whole: %s", account.warning)
-    return Outcome(results, account.recorded, account.written, str(account.folder), num_bytes)
+    for warning in warnings_of(account.counts):
+        _log.warning("%s", warning)
+    return Outcome(results, spans_told(account.counts), str(account.folder), num_bytes)
 
 
 def throttled(report: Report, num_steps: int) -> Callable[[int], None]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
+from tracer.launch.recording import Recording
 from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.strategy import Topology
 
@@ -47,6 +48,7 @@ class Plan:
     seed: int = 0
     trace: TracePolicy = field(default_factory=TracePolicy)
     limits: Limits = field(default_factory=Limits)
+    recording: Recording = field(default_factory=Recording)
     passes: tuple[str, ...] = ()
     in_process: bool = False
     transport: str = "grpc"
@@ -69,6 +71,7 @@ class Plan:
             topology=Topology(**topology),
             trace=TracePolicy(**raw.pop("trace")),
             limits=Limits(**raw.pop("limits")),
+            recording=Recording(**raw.pop("recording")),
             passes=tuple(raw.pop("passes")),
             **raw,
         )

@@ -62,6 +62,6 @@ def task_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
 def _trace(outcome: Outcome) -> Mapping[str, Any]:
     return {
         "bytes": outcome.num_bytes,
-        "spans": {"recorded": outcome.recorded, "written": outcome.written},
+        "spans": outcome.spans,
         "trace": outcome.trace,
     }

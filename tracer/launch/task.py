@@ -8,18 +8,16 @@ from tracer.launch.control import Control
 from tracer.launch.jobs import Client, Job, Stopped, drive
 from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
 from tracer.launch.progress import StepCounter, last_step
+from tracer.launch.recording import open_recorder
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
-from tracer.record.recorder import RUN_ID, Recorder
+from tracer.record.facade import install
+from tracer.record.recorder import Recorder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server, ServerConfig
 
 FindJob = Callable[[Plan], Job]
-
-
-def open_recorder(scratch: Path, name: str, plan: Plan) -> Recorder:
-    return Recorder(scratch, name, {RUN_ID: plan.run_id})
 
 
 def sockets_of(plan: Plan, scratch: Path) -> Path | None:
@@ -64,6 +62,7 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
     plan = Plan.from_json(os.environ.pop(PLAN_VARIABLE))
     scratch, secret = Path(os.environ[SCRATCH_VARIABLE]), os.environ.pop(SECRET_VARIABLE)
     recorder = open_recorder(scratch, str(task), plan)
+    install(recorder)  # before anything of the user's is imported
     job = find_job(plan)
     sockets = sockets_of(plan, scratch)
     server = start_server(task, job, plan, recorder, secret=secret, sockets=sockets)

@@ -1,5 +1,6 @@
 """Which steps of a run are recorded."""
 
+import hashlib
 import re
 from dataclasses import dataclass
 
@@ -14,9 +15,13 @@ class TracePolicyError(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class TracePolicy:
-    """`all`, `none`, `every:N` or `A-B` (from 1, both ends); the same steps on every task."""
+    """`all`, `none`, `every:N` or `A-B` (from 1, both ends); the same steps on every task.
+
+    Of those steps a `share` from 0 to 1 is taken by chance, the same ones in every run.
+    """
 
     text: str = "all"
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if self.text not in ("all", "none") and not _NUMBERED.fullmatch(self.text):
@@ -27,6 +32,9 @@ class TracePolicy:
             raise TracePolicyError(f"--trace {self.text}: the first step comes after the last")
 
     def samples(self, step: int) -> bool:
+        return self._names(step) and (self.share >= 1 or _chance(step) < self.share)
+
+    def _names(self, step: int) -> bool:
         if self.text in ("all", "none"):
             return self.text == "all"
         if self.text.startswith("every:"):
@@ -37,3 +45,8 @@ class TracePolicy:
     def _range(self) -> range:
         first, _, last = self.text.partition("-")
         return range(int(first), int(last) + 1)
+
+
+def _chance(step: int) -> float:
+    """A number from 0 to 1 that is the step's own."""
+    return int.from_bytes(hashlib.blake2b(b"%d" % step, digest_size=6).digest()) / (1 << 48)

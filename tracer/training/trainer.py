@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Protocol
 
 from torch import Tensor
@@ -85,8 +86,9 @@ def tracing_of(
     """Every process computes the trace of a step by itself, from run, owner and number."""
     owner = str(owner)
 
+    @lru_cache(1)  # asked for a step's data and for the step itself
     def step(number: int) -> SpanContext:
-        is_sampled = policy.samples(number) and recorder.has_room()
+        is_sampled = policy.samples(number) and recorder.takes_step()
         return trace_of_step(run_id, owner, number, sampled=is_sampled)
 
     return Tracing(recorder, trace_of_step(run_id, "run", 0), step)

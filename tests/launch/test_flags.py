@@ -14,7 +14,8 @@ FLAGS = {
     "task": [
         "--allow-proxy", "--cluster", "--connect-timeout", "--detail", "--devices", "--endpoint",
         "--flush-timeout", "--index", "--job", "--max-trace-size",
-        "--option", "--out", "--passes", "--ps-devices", "--secret-file", "--seed", "--step-timeout",
+        "--option", "--out", "--passes", "--ps-devices", "--secret-file", "--seed",
+        "--step-timeout",
         "--steps", "--strategy", "--trace", "--transport", "workload",
     ],
     "partition": ["--json", "--passes", "graph"],

@@ -61,7 +61,7 @@ class TracerProvider(trace.TracerProvider):
         return Tracer(self, instrumenting_module_name, instrumenting_library_version or "")
 
     def follow(self, recorders: Sequence[Recorder]) -> None:
-        """Code inside their spans gets those as parents; it costs nothing until there is a tracer."""
+        """Code inside their spans has those as parents; that costs nothing without a tracer."""
         for recorder in self._followed:
             recorder.enter = None
         self._followed = list(recorders)
@@ -116,7 +116,9 @@ class Tracer(trace.Tracer):
             span.add_links(links)
         return span
 
-    def start_as_current_span(self, *args: Any, **settings: Any) -> "Current":  # type: ignore[override]
+    def start_as_current_span(  # type: ignore[override]
+        self, *args: Any, **settings: Any
+    ) -> "Current":
         """As the API has it, as a context manager or a decorator."""
         end_on_exit = settings.pop("end_on_exit", True)
         return Current(functools.partial(self.start_span, *args, **settings), end_on_exit)

@@ -91,7 +91,7 @@ def resource_from(environ: Environment = os.environ) -> dict[str, str]:
 
 
 def sampler_from(environ: Environment = os.environ) -> float:
-    """The share of steps to record, 0…1; a step has no parent outside, so `parentbased_` is moot."""
+    """The share of steps to record, 0…1. A step has no parent: `parentbased_` says nothing."""
     name = environ.get("OTEL_TRACES_SAMPLER", "").strip().lower()
     known = {"": 1.0, "always_on": 1.0, "always_off": 0.0, "traceidratio": -1.0}
     share = known.get(name.removeprefix("parentbased_"))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -158,15 +158,16 @@ def _links_json(note: Annotation) -> str:
 def _more_json(note: Annotation) -> Iterator[str]:
     """What only users' spans carry."""
     if note.events:
-        events = ",".join(
-            f'{{"timeUnixNano":"{when}","name":{quoted(name)},{_carried_json(attributes, dropped)}}}'
-            for when, name, attributes, dropped in note.events
-        )
-        yield f'"events":[{events}]'
+        yield f'"events":[{",".join(starmap(_event_json, note.events))}]'
     if note.is_ok:
         yield '"status":{"code":1}'
     for what, number in note.dropped.items():
         yield f'"dropped{what.capitalize()}Count":{number}'
+
+
+def _event_json(when: int, name: str, attributes: Mapping[str, Any], dropped: int) -> str:
+    told = f'"timeUnixNano":"{when}","name":{quoted(name)}'
+    return f"{{{told},{_carried_json(attributes, dropped)}}}"
 
 
 def _carried_json(attributes: Mapping[str, Any], dropped: int) -> str:

@@ -1,4 +1,4 @@
-"""Limits on what users' spans may carry, as `OTEL_*` variables set them; ours have none of these."""
+"""Limits on what users' spans may carry, as `OTEL_*` variables set them; ours know none."""
 
 import logging
 import os

@@ -229,7 +229,7 @@ class Writer:
         self.begin, self.end, self.record = begin_known, end_known, record_known
 
     def disown(self) -> None:
-        """In a forked child: what is still written here goes nowhere, the rings are the parent's."""
+        """In a forked child: the rings are the parent's, so what is written here goes nowhere."""
         self.ring.disown()
         self._rare.disown()
         self.end = lambda *_, **__: None

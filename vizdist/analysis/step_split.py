@@ -4,7 +4,7 @@ The first class that holds wins, in the order of CLASSES:
 
 compute   an op runs that writes no variable
 update    an op runs that writes a variable
-transfer  a value exists and is on its way, to this task or from it
+transfer  a value exists and is on its way: to this task, from it, or between its host and its GPU
 rpc       a request or an answer travels, or a request is served without a partition running for it
 wait      a recv's request has arrived where the value will be, and there is no value yet
 queueing  an op has its inputs and does not run yet
@@ -101,11 +101,12 @@ def _intervals(trace: Trace, own: Spans) -> list[Interval]:
         ops.codes("op")
     ]
     parts = recv_parts(trace, own)
+    copies = own.take(own.is_kind("copy.run"))
     ready = ops.take(ops.ready > 0)
     return [
         (ops.start[~writes], ops.end[~writes]),
         (ops.start[writes], ops.end[writes]),
-        _joined((parts.exists, parts.recvs.end), _sent(trace, own)),
+        _joined((parts.exists, parts.recvs.end), _sent(trace, own), (copies.start, copies.end)),
         _rpc(trace, own),
         (parts.served, parts.exists),
         (ready.ready, ready.start),

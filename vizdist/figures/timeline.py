@@ -21,6 +21,7 @@ _HUE_OF_KIND = {
     "op.run": COMPUTE,
     "rendezvous.send": SEND,
     "rendezvous.recv": RECV,
+    "copy.run": RECV,
     "session.run": FRAME,
     "partition.run": FRAME,
     "run": FRAME,

@@ -7,7 +7,8 @@ from vizdist.store.segments import RowKey
 
 JOB_ORDER = ("launcher", "client", "chief", "master", "worker", "ps")
 LANE_ORDER = (
-    "client", "master", "worker", "partition", "executor", "recv", "feeds", "fetches", "rpc",
+    "client", "master", "worker", "partition", "executor", "launch", "stream", "copies", "recv",
+    "feeds", "fetches", "rpc", "anchors",
 )  # fmt: skip
 
 

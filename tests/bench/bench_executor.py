@@ -1,80 +1,112 @@
-"""A step of digits-mlp through a whole local session, untraced, against eager torch. Prints JSON.
+"""A training step of each workload through a whole local session, untraced, against eager torch.
 
-Budget: generated executor ≤ 1.2 × eager. Eager is the shortest loop a user would write: forward,
-`torch.autograd.grad`, in-place update. Blocks take turns, so that a noisy minute hits all alike.
+Prints JSON, a line a workload: `bench_executor.py [WORKLOAD …]`. Budget: generated executor ≤ 1.2 ×
+eager. Eager is what a user would write: for plain SGD forward, `torch.autograd.grad` and updates in
+place, for Adam `torch.optim.Adam`; Dropout draws from the process's generator. Blocks take turns,
+so that a noisy minute hits all alike; `cpu` ratios are of CPU time, which a busy machine distorts
+less.
 """
 
 import json
+import os
+import sys
 import time
 from collections.abc import Callable
-from itertools import cycle, islice
+from itertools import islice
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tests.bench.blocks import spread
-from tracer.capture_graph.optimizers import SGD
+from tracer.capture_graph.capture import Batch
+from tracer.capture_graph.optimizers import SGD, Adam
 from tracer.runtime.session import DirectSession
 from tracer.runtime.worker_env import ExecutorKind
-from tracer.workloads import digits_mlp
+from tracer.workloads.registry import WORKLOADS
+from tracer.workloads.workload import Workload
 
-WORKLOAD = digits_mlp.workload()
 ROUNDS = 40
-BLOCK = 200
+BLOCK_STEPS = {"digits-mlp": 200, "digits-cnn": 8, "char-transformer": 2}
 
 Step = Callable[[Tensor, Tensor], object]
 
 
-def eager_step() -> Step:
-    module = WORKLOAD.make_module(0)
+def eager_step(workload: Workload) -> Step:
+    module = workload.make_module(0)
     parameters = list(module.parameters())
-    assert isinstance(WORKLOAD.optimizer, SGD)
-    rate = WORKLOAD.optimizer.learning_rate
+    rule = workload.optimizer
+    if isinstance(rule, Adam):
+        adam = torch.optim.Adam(parameters, rule.learning_rate, (rule.beta1, rule.beta2))
 
-    def step(x: Tensor, y: Tensor) -> object:
-        loss = functional.cross_entropy(module(x), y)
+        def train(x: Tensor, y: Tensor) -> object:
+            adam.zero_grad()
+            loss = workload.loss(module(x), y)
+            loss.backward()  # type: ignore[no-untyped-call]
+            adam.step()
+            return loss
+
+        return train
+    assert isinstance(rule, SGD)
+    rate = rule.learning_rate
+
+    def descend(x: Tensor, y: Tensor) -> object:
+        loss = workload.loss(module(x), y)
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.sub_(gradient, alpha=rate)
         return loss
 
-    return step
+    return descend
 
 
-def session_step(executor: ExecutorKind) -> tuple[DirectSession, Step]:
-    captured = WORKLOAD.capture(0)
+def session_step(workload: Workload, executor: ExecutorKind) -> tuple[DirectSession, Step]:
+    captured = workload.capture(0)
     session = DirectSession(captured.graph, executor=executor)
     session.run(captured.init)
-    return session, session.make_callable((captured.loss, captured.train), captured.feeds)
+    run = session.make_callable((captured.loss, captured.train), captured.feeds)
+    return session, lambda x, y: run(*captured.feed((x, y), seed=1))
 
 
-def microseconds(step: Step, batches: list[tuple[Tensor, Tensor]]) -> float:
-    start = time.perf_counter()
+def microseconds(step: Step, batches: list[Batch]) -> tuple[float, float]:
+    """Of a step: wall, CPU of all threads."""
+    wall, cpu = time.perf_counter(), time.process_time()
     for x, y in batches:
         step(x, y)
-    return (time.perf_counter() - start) * 1e6 / len(batches)
+    took = time.perf_counter() - wall, time.process_time() - cpu
+    return took[0] * 1e6 / len(batches), took[1] * 1e6 / len(batches)
+
+
+def compare(name: str) -> dict[str, object]:
+    workload = WORKLOADS[name]()
+    batches = list(islice(workload.batches(0, 0, 1), BLOCK_STEPS[name]))
+    generated_session, generated = session_step(workload, "generated")
+    queue_session, queue = session_step(workload, "queue")
+    steps = {"eager": eager_step(workload), "generated": generated, "queue": queue}
+    times: dict[str, list[tuple[float, float]]] = {which: [] for which in steps}
+    for round_ in range(ROUNDS):
+        for which in steps if round_ % 2 else reversed(steps):
+            times[which].append(microseconds(steps[which], batches))
+    generated_session.close()
+    queue_session.close()
+    ratios = {
+        f"{which}/eager{' cpu' * kind}": spread(
+            [
+                one[kind] / other[kind]
+                for one, other in zip(times[which], times["eager"], strict=True)
+            ]
+        )
+        for which in ("generated", "queue")
+        for kind in (0, 1)
+    }
+    us = {f"{which} us_per_step": spread([wall for wall, _ in v]) for which, v in times.items()}
+    return {"bench": "executor", "workload": name, "rounds": ROUNDS, **us, **ratios}
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    batches = list(islice(cycle(islice(WORKLOAD.batches(0, 0, 1), 20)), BLOCK))
-    generated_session, generated = session_step("generated")
-    queue_session, queue = session_step("queue")
-    steps = {"eager": eager_step(), "generated": generated, "queue": queue}
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for round_ in range(ROUNDS):
-        for name in steps if round_ % 2 else reversed(steps):
-            times[name].append(microseconds(steps[name], batches))
-    ratios = {
-        f"{name}/eager": spread([a / b for a, b in zip(times[name], times["eager"], strict=True)])
-        for name in ("generated", "queue")
-    }
-    us = {f"{name} us_per_step": spread(values) for name, values in times.items()}
-    print(json.dumps({"bench": "executor", "rounds": ROUNDS, **us, **ratios}))
-    generated_session.close()
-    queue_session.close()
+    for name in sys.argv[1:] or BLOCK_STEPS:
+        print(json.dumps({**compare(name), "load": round(os.getloadavg()[0], 1)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from tests.figures.golden_stages import client_rows, device_rows, golden
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
+from vizdist.analysis.scopes import group_id
 from vizdist.figures.graph_facts import (
     BundleFacts,
     GraphFacts,
@@ -16,8 +17,8 @@ from vizdist.figures.graph_facts import (
     ScopeFacts,
     facts_of,
 )
-from vizdist.figures.graph_folding import Choice, FoldNode, fold, group_id, outer_scopes
-from vizdist.figures.graph_nodes import look_of, phases_of, scope_of, short_name, text_width
+from vizdist.figures.graph_folding import Choice, FoldNode, fold, outer_scopes
+from vizdist.figures.graph_nodes import look_of, phases_of, short_name, text_width
 from vizdist.figures.graph_ranks import dataflow_order, order_boxes, phase_spans
 from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
@@ -271,21 +272,6 @@ def test_variables_reads_and_updates_fold_with_their_like() -> None:
     assert all(len(group.members) == 4 for group in groups)
     few, _ = fold([node for node in nodes if node.id < "layer2"])
     assert len(few) == 2 * 3 * 4
-
-
-@pytest.mark.parametrize(
-    ("name", "scope"),
-    [
-        ("fc1/addmm", "fc1"),
-        ("gradients/fc1/mm", "fc1"),
-        ("train/update_fc1/weight", "fc1"),
-        ("gradients/ones_like", "gradients"),
-        ("train/update", "train"),
-        ("loss", ""),
-    ],
-)
-def test_a_layer_has_one_scope_in_all_phases(name: str, scope: str) -> None:
-    assert scope_of(name, 8) == scope
 
 
 def folded_pairs() -> tuple[dict[str, list[NodeRow]], Choice]:

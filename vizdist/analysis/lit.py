@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vizdist.analysis.scopes import Scope, parse
 from vizdist.analysis.selection import Selection
 from vizdist.store.problems import TraceError
 from vizdist.store.segments import Array
@@ -45,6 +46,8 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
         mask = _has_word(trace.all, "key", {name})
     elif kind == "device":
         mask = _on_device(trace, name)
+    elif scope := parse(name):
+        mask = _in_scope(trace, scope)
     elif kind in ("node", "edge"):
         mask = _has_name(trace.all, name.split("→") if kind == "edge" else [name])
     else:
@@ -62,6 +65,12 @@ def _on_device(trace: Trace, name: str) -> Array:
     if not device:
         rows = [row.task == task for row in trace.rows]
     return np.array(rows, np.bool_)[trace.all.row] & trace.all.is_kind("op.run")
+
+
+def _in_scope(trace: Trace, scope: Scope) -> Array:
+    """A mask of the ops of a scope that the graph shows as one."""
+    known = {word for word in trace.all.words["name"] if scope.holds(word)}
+    return _has_word(trace.all, "name", known) & _on_device(trace, scope.where)
 
 
 def _workers(trace: Trace, spans: Spans, step: int | None) -> Array:

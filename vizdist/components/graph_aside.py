@@ -6,6 +6,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.scopes import label_of
 from vizdist.components.cards import HIDDEN, rich
 from vizdist.components.graph_toolbar import glyph_tile
 from vizdist.figures.graph_facts import (
@@ -18,7 +19,6 @@ from vizdist.figures.graph_facts import (
     ScopeFacts,
     StageFact,
 )
-from vizdist.figures.graph_folding import label_of
 from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size

@@ -24,7 +24,7 @@ CANVAS: Keys = (
 #: What a page adds to the keys of every page of a run.
 OF_PAGE: dict[str, Keys] = {
     "library": ((("/",), "find"),),
-    "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("+", "−"), "zoom")),
+    "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("E",), "fold"), (("+", "−"), "zoom")),
     "timeline": (
         *CANVAS,
         (("W", "S"), "zoom"),

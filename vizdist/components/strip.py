@@ -6,6 +6,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from vizdist.analysis.described import Described, describe
+from vizdist.analysis.scopes import said
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import step_facts
 from vizdist.components.cards import button, icon, link
@@ -42,6 +43,10 @@ def _said(
 ) -> tuple[str, str, str]:
     """(icon, title, facts) of the selection, or of the step when there is none."""
     if sel is not None:
+        if folded := said(sel["id"]):
+            family = [t(f"graph.family.{folded.family}", lang)] if folded.family else []
+            facts = " · ".join([*family, folded.where])
+            return _ICONS.get(sel["type"], "op"), folded.title, facts
         found = describe(trace, sel, step)
         facts = _facts(found, lang) if found else t("shell.not_in_run", lang)
         return _ICONS.get(sel["type"], "op"), found.title if found else sel["id"], facts

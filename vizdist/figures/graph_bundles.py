@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from vizdist.analysis.node_measures import Measured, StepMeasures
-from vizdist.figures.graph_nodes import scope_label, scope_of, shared_scope
+from vizdist.analysis.scopes import bundle_id, scope_label, scope_of, shared_scope
 from vizdist.figures.graph_shapes import Link, Pair, Wire
 from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph
 
 Json = dict[str, Any]
-BETWEEN = " ⇉ "  #: between the ids of the two tiles of a bundle
 
 
 class Held(NamedTuple):
@@ -61,11 +60,6 @@ def _bundle(pairs: Sequence[PairEdge], tile_of: Mapping[str, str]) -> Bundle:
     dsts = tuple(dict.fromkeys(ends))
     name = bundle_id(src, dsts[0], control=pairs[0].control) if len(pairs) > 1 else pairs[0].id
     return Bundle(name, tuple(pairs), src, dsts)
-
-
-def bundle_id(src: str, dst: str, *, control: bool) -> str:
-    """Names a bundle in URLs, by the tiles it joins."""
-    return f"{src}{BETWEEN}{dst}{' ^' if control else ''}"
 
 
 def placed_pair(bundle: Bundle, phases: Mapping[str, str]) -> Pair:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from tracer.model.graph import Input
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
-from vizdist.figures.graph_bundles import BETWEEN
-from vizdist.figures.graph_folding import FoldNode, Group, groups_with, label_of, outer_scopes
+from vizdist.analysis.scopes import ends_of, label_of
+from vizdist.figures.graph_folding import FoldNode, Group, groups_with, outer_scopes
 from vizdist.figures.graph_nodes import Look, look_of, short_name
 from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
 from vizdist.figures.partitioned_graph import fold_nodes_of
@@ -287,8 +287,8 @@ def _folded_facts(
 ) -> ScopeFacts | BundleFacts | None:
     """Facts of a folded scope or of what runs between two; both are known by their names alone."""
     nodes = fold_nodes_of(graph, stages)
-    if BETWEEN in name:
-        return _bundle_facts(graph, measures, nodes, name)
+    if ends := ends_of(name):
+        return _bundle_facts(graph, measures, nodes, ends, control=name.endswith(" ^"))
     members = [node.id for node in nodes if name in groups_with(node)]
     if len(members) < 2:
         return None
@@ -300,10 +300,14 @@ def _folded_facts(
 
 
 def _bundle_facts(
-    graph: StageGraph, measures: StepMeasures, nodes: Sequence[FoldNode], name: str
+    graph: StageGraph,
+    measures: StepMeasures,
+    nodes: Sequence[FoldNode],
+    ends: tuple[str, str],
+    *,
+    control: bool,
 ) -> BundleFacts | None:
-    source, target = name.removesuffix(" ^").split(BETWEEN, 1)
-    control = name.endswith(" ^")
+    source, target = ends
     sources, targets = (
         {node.id for node in nodes if end == node.id or end in groups_with(node)}
         for end in (source, target)

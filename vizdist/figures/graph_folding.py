@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from vizdist.figures.graph_nodes import scope_label, scope_of
+from vizdist.analysis.scopes import group_id, scope_of
 
 BAND_BUDGET = 24  #: more foldable tiles than this in a band, and scopes fold
 WIDE_BUDGET = 120  #: what is left before even outermost scopes fold
@@ -114,17 +114,6 @@ def scopes_of(node: FoldNode) -> list[str]:
     whole = scope_of(node.id, MOST_DEPTH)
     parts = whole.split("/") if whole else []
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
-
-
-def group_id(scope: str, band: str, family: str) -> str:
-    """Names a folded scope in URLs; no node's name has these letters in it."""
-    return f"{scope}/* {family} @ {band}"
-
-
-def label_of(name: str) -> str:
-    """What a folded scope is called, from its id; any other name is called by itself."""
-    scope, found, _ = name.rpartition("/* ")
-    return scope_label(scope) if found else name
 
 
 def groups_with(node: FoldNode) -> list[str]:

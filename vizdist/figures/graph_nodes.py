@@ -153,37 +153,6 @@ def short_name(row: NodeRow) -> str:
     return both if keeps_parent or len(both) <= SHORT else last
 
 
-_OUTER = ("gradients", "train")  # scopes of a whole pass: phases tell these already
-
-
-def scope_of(name: str, depth: int) -> str:
-    """The first `depth` parts of a name's scope; "" for a name without one.
-
-    A layer has one scope in all phases: `gradients/fc1/mm` and `train/update_fc1/…` are in `fc1`.
-    """
-    parts = [part for part in name.split("/")[:-1] if part != "tuple"]
-    while len(parts) > 1 and parts[0] in _OUTER:
-        parts = parts[1:]
-    if parts and name.startswith("train/"):
-        parts[0] = parts[0].removeprefix("update_")
-    return "/".join(parts[:depth])
-
-
-def scope_label(scope: str) -> str:
-    """A scope in few letters: its last part, with what it numbers."""
-    *outer, last = scope.split("/")
-    return f"{outer[-1]}/{last}" if outer and last.isdecimal() else last
-
-
-def shared_scope(scopes: Iterable[str]) -> str:
-    """The longest scope that holds all of them."""
-    first, *others = [scope.split("/") for scope in scopes]
-    for other in others:
-        same = [a == b for a, b in zip(first, other, strict=False)]
-        first = first[: [*same, False].index(False)]
-    return "/".join(first)
-
-
 def phases_of(nodes: Mapping[str, NodeRow], edges: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Phase of every node, from the shape of the graph: names play no part.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
+from vizdist.analysis.scopes import group_id, label_of, scope_label, scope_of, shared_scope
 from vizdist.figures.graph_bundles import (
     Held,
     bundles_of,
@@ -24,18 +25,13 @@ from vizdist.figures.graph_folding import (
     FoldNode,
     Group,
     fold,
-    group_id,
     groups_with,
-    label_of,
     outer_scopes,
 )
 from vizdist.figures.graph_layout import lay_out
 from vizdist.figures.graph_nodes import (
     PHASES,
     phases_of,
-    scope_label,
-    scope_of,
-    shared_scope,
     short_name,
     text_width,
 )

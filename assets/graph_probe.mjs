@@ -21,10 +21,16 @@ export function probe(view) {
       level: levelOf(view.zoom).name, stage: view.model?.payload.stage,
       tiles: view.model?.payload.tiles.length ?? 0,
       wires: view.model?.payload.wires.length ?? 0,
-      nodes: view.model?.payload.nodes.length ?? 0,
+      nodeCount: view.model?.payload.nodeCount ?? 0,
       found: view.found ?? null, morphing: Boolean(view.morph), half: halfTile(view.zoom),
       drawMs: view.drawMs, shownMs: view.shownMs,
     }),
+    show: (payload) => view.show(payload),
+    redraw: () => {
+      view.port.panBy(-3, 0);
+      view.surface.paint();
+      return view.drawMs;
+    },
     where: (selection) => {
       const found = resolve(view.model, selection);
       return found && pointOf(canvas, ...view.port.toScreen(...view.middleOf(found)));

@@ -16,6 +16,7 @@ from vizdist.routes.graph import graph_routes
 from vizdist.routes.live import live_routes
 from vizdist.routes.search import search_routes
 from vizdist.routes.security import Guard, content_policy
+from vizdist.routes.sql import sql_routes
 from vizdist.routes.timeline import timeline_routes
 from vizdist.routes.traces import add_error_answers, trace_routes
 from vizdist.store.index import cache_folder
@@ -78,6 +79,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(graph_routes(library))
     server.include_router(timeline_routes(library))
     server.include_router(live_routes(library))
+    server.include_router(sql_routes(library))
     server.include_router(search_routes(library))
     add_error_answers(server)
     server.add_middleware(

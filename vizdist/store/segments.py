@@ -49,6 +49,7 @@ class Segment:
     `rows`. `start` and `end` are of all its spans; `flagged` are places no other span may hide.
     """
 
+    path: Path
     rows: tuple[RowKey, ...]
     columns: Mapping[str, Array]
     texts: Mapping[str, tuple[str, ...]]
@@ -111,7 +112,7 @@ def read_segment(path: Path) -> Segment:
         facts = _look_through(rows, *_mapped(path)[1:])
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"{path.name} is not a column segment: {error}") from None
-    return Segment(rows, columns, texts, *facts)
+    return Segment(path, rows, columns, texts, *facts)
 
 
 _Mapped = tuple[tuple[RowKey, ...], dict[str, Array], dict[str, tuple[str, ...]]]

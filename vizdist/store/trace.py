@@ -49,13 +49,9 @@ class Link(NamedTuple):
 
 
 class Relations(NamedTuple):
-    """By places in the table; `begin` is the start of the source, `end` that of the target."""
-
     source: Array
     target: Array
     is_rpc: Array
-    begin: Array
-    end: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ class Trace:
         self.segments = tuple(segments)
         self.all = join_segments(self.segments, tuple(keys))
         self._firsts = list(accumulate(map(len, self.segments), initial=0))
-        self._details_folder = path if details_folder is None else details_folder
+        self.details_folder = path if details_folder is None else details_folder
 
     def __len__(self) -> int:
         return self._firsts[-1]
@@ -197,11 +193,11 @@ class Trace:
 
     def span(self, span_id: int | str) -> SpanDetail:
         """A span with its attributes, read from its file now."""
-        return detail_of(self.all, self.place(span_id), self._details_folder)
+        return detail_of(self.all, self.place(span_id), self.details_folder)
 
     def attributes(self, places: Iterable[int]) -> dict[int, dict[str, Any]]:
         """Attributes of spans by place, read from their files now; those that are still there."""
-        found = raw_spans(self.all, places, self._details_folder)
+        found = raw_spans(self.all, places, self.details_folder)
         return {place: attributes_of(raw.get("attributes")) for place, raw in found if raw}
 
     # relations
@@ -218,8 +214,13 @@ class Trace:
         source = np.concatenate((send[send >= 0], client[is_known]))
         target = np.concatenate((recv[send >= 0], server[is_known]))
         is_rpc = np.repeat([False, True], [int((send >= 0).sum()), int(is_known.sum())])
-        begin, end = self.all.take(source).start, self.all.take(target).end
-        return Relations(source, target, is_rpc, begin, end)
+        return Relations(source, target, is_rpc)
+
+    @cached_property
+    def _reach(self) -> tuple[Array, Array]:
+        """When the source of every relation starts and its target ends."""
+        source, target, _ = self.relations
+        return self.all.take(source).start, self.all.take(target).end
 
     def _where(self, is_meant: Callable[[Segment], Array]) -> Array:
         """Places of the spans that a mask of each segment picks."""
@@ -232,7 +233,7 @@ class Trace:
     @cached_property
     def _servers(self) -> tuple[Array, Array]:
         """Ids of RPC client spans in order, and the places of those that serve them."""
-        source, target, is_rpc, *_ = self.relations
+        source, target, is_rpc = self.relations
         asked = self.all.take(source[is_rpc]).span
         order = np.argsort(asked, kind="stable")
         return asked[order], target[is_rpc][order]
@@ -247,7 +248,7 @@ class Trace:
 
     def links(self, ids: Iterable[int]) -> list[Link]:
         """The relations that begin or end at these spans, by span id."""
-        source, target, is_rpc, *_ = self.relations
+        source, target, is_rpc = self.relations
         wanted = self.places(np.fromiter(ids, np.uint64))
         at = np.flatnonzero(np.isin(source, wanted) | np.isin(target, wanted))
         ends = zip(self.all.take(source[at]).span, self.all.take(target[at]).span, strict=True)
@@ -256,7 +257,8 @@ class Trace:
 
     def arrows(self, start: int, end: int, limit: int = 2000) -> Arrows:
         """Relations that touch the window, the longest waits first when there are too many."""
-        source, target, is_rpc, begins, ends = self.relations
+        source, target, is_rpc = self.relations
+        begins, ends = self._reach
         seen = np.flatnonzero((begins < end) & (ends > start))
         total = len(seen)
         if total > limit:
@@ -269,7 +271,7 @@ class Trace:
     @cached_property
     def graphs(self) -> tuple[GraphTable, ...]:
         """Every graph that was registered, by time."""
-        return tuple(read_graphs(self.all, self._details_folder))
+        return tuple(read_graphs(self.all, self.details_folder))
 
     def graph(self, step: StepInfo | int | None = None) -> GraphTable | None:
         """The graph that a step ran (None: the first one of the trace); None if there is none."""
@@ -277,7 +279,7 @@ class Trace:
             return self.graphs[0] if self.graphs else None
         found = self.step(step) if isinstance(step, int) else step
         places = self.step_places(found)
-        return graph_of_step(self.graphs, self.all, places, self._details_folder)
+        return graph_of_step(self.graphs, self.all, places, self.details_folder)
 
     # level of detail
 

@@ -1,4 +1,4 @@
-"""RecvTensor between two processes over the frame stream: 1 KB and 64 MB. Prints JSON.
+"""RecvTensor between two processes, 1 KB and 64 MB, over either transport in turn. Prints JSON.
 
 A block is pulls one after another, by a thread that waits for each. CPU is of both processes.
 """
@@ -7,10 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 
 import psutil
 import torch
@@ -75,11 +78,33 @@ class Source(WorkerInterface):
     def cleanup_graph(self, step_id: int) -> None: ...
 
 
-def source() -> None:
-    server = serve(Transport(str(PS)), Source(), None, "127.0.0.1:0")
+def source(sockets: Path | None) -> None:
+    server = serve(Transport(str(PS), sockets=sockets), Source(), None, "127.0.0.1:0")
     print(server.address, flush=True)
     sys.stdin.read()
     server.stop()
+
+
+@contextmanager
+def dialed(sockets: Path | None) -> Iterator[tuple[RemoteWorker, psutil.Process]]:
+    """A stub of a source in a process of its own."""
+    child = subprocess.Popen(
+        [sys.executable, __file__, "source", *([str(sockets)] if sockets else [])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **process_settings(2)},
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    transport = Transport("worker:0", sockets=sockets)
+    try:
+        address = child.stdout.readline().strip()
+        yield RemoteWorker(transport, PS, address), psutil.Process(child.pid)
+    finally:
+        transport.close()
+        child.stdin.close()
+        child.wait(10)
 
 
 def pull(stub: RemoteWorker, size: int) -> None:
@@ -110,43 +135,34 @@ def measure(one: Callable[[], None], count: int, other: psutil.Process) -> tuple
 
 
 def main() -> None:
-    child = subprocess.Popen(
-        [sys.executable, __file__, "source"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **process_settings(2)},
-    )
-    assert child.stdout is not None
-    assert child.stdin is not None
-    transport = Transport("worker:0")
-    stub = RemoteWorker(transport, PS, child.stdout.readline().strip())
-    other = psutil.Process(child.pid)
-    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in SIZES}
-    for size, count in SIZES.values():
-        measure(partial(pull, stub, size), count, other)
-    for number in range(BLOCKS):
-        for name in list(SIZES)[:: 1 if number % 2 else -1]:
-            size, count = SIZES[name]
-            rounds[name].append(measure(partial(pull, stub, size), count, other))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ways = {"grpc": dialed(None), "local": dialed(folder)}
+        ends = {way: stack.enter_context(made) for way, made in ways.items()}
+        rounds: dict[tuple[str, str], list[tuple[float, float]]] = {
+            (name, way): [] for name in SIZES for way in ends
+        }
+        for number in range(-1, BLOCKS):  # the first is for warming up
+            for name, way in list(rounds)[:: 1 if number % 2 else -1]:
+                (stub, other), (size, count) = ends[way], SIZES[name]
+                block = measure(partial(pull, stub, size), count, other)
+                rounds[name, way] += [block] if number >= 0 else []
     report = {
-        name: {
+        f"{name} {way}": {
             "us": spread([wall for wall, _ in blocks]),
             "cpu_us": spread([cpu for _, cpu in blocks]),
             "MB_per_s": spread([SIZES[name][0] / wall for wall, _ in blocks]),
         }
-        for name, blocks in rounds.items()
+        for (name, way), blocks in rounds.items()
     }
-    transport.close()
-    child.stdin.close()
-    child.wait(10)
-    print(json.dumps({"bench": "RecvTensor over the frame stream", **report}, indent=1))
+    print(json.dumps({"bench": "RecvTensor", "load": os.getloadavg(), **report}, indent=1))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["source"]:
-        source()
+    if sys.argv[1:2] == ["source"]:
+        source(Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     elif "MALLOC_MMAP_THRESHOLD_" in os.environ:
         main()
     else:  # the settings of a task, which must be there before torch is loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **process_settings(2)})
+        environment = {**os.environ, **process_settings(2)}
+        os.execve(sys.executable, [sys.executable, *sys.argv], environment)

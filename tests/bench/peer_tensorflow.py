@@ -1,7 +1,7 @@
 """TensorFlow's side of the step benchmarks: a ps, two workers, a client, `session.run` by gRPC.
 
 Variants are those of peer_vizdist; a traced step is one with FULL_TRACE, whose statistics the
-client gets. Runs in an environment of its own that has tensorflow-cpu (2.21 was measured); see the driver.
+client gets. Runs in an environment of its own that has tensorflow-cpu (2.21 was measured).
 """
 
 import functools

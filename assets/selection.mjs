@@ -57,8 +57,9 @@ export function readAddress(_pathname, _search, route, sel, step, stage, theme) 
   const root = document.documentElement;
   const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
   const fresh = (value, old) => (equal(value, old) ? keep : value);
+  const isHere = route?.path === here.path && route?.lang === here.lang;
   return [
-    fresh(here, route), fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
+    isHere ? keep : here, fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
     fresh(root.dataset.theme, theme),
   ];
 }

@@ -1,4 +1,5 @@
 // The frame: links that keep the address, theme and language, keys, copy link.
+import { listen, startLive, toggleFollow } from "./live.mjs";
 import { startSearch } from "./search.mjs";
 import { amend, parseSelection, prefix, visit } from "./selection.mjs";
 
@@ -28,6 +29,7 @@ const ACTIONS = {
   clear() { window.dash_clientside.set_props("sel", { data: null }); },
   previous() { stepBy(-1); },
   next() { stepBy(1); },
+  follow() { toggleFollow(); },
   help() { document.getElementById("help")?.showModal(); },
   menu(button) {
     const open = button.getAttribute("aria-expanded") !== "true";
@@ -99,11 +101,13 @@ let started = false;
 /** Callback: the page that is shown has a title; the first one starts the listeners. */
 export function start(title) {
   if (title) document.title = title;
+  listen();
   if (started) return;
   started = true;
   document.addEventListener("click", onClick);
   document.addEventListener("keydown", onKey);
   startSearch();
+  startLive();
   for (const early of ["pointerdown", "focusin"]) {
     document.addEventListener(early, (event) => {
       const link = event.target.closest?.("[data-go]");

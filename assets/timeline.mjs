@@ -11,6 +11,7 @@ import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
 import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
+import { Growth } from "./timeline_live.mjs";
 import {
   boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep,
   rowsInWindow, ticksOf,
@@ -55,6 +56,7 @@ export class TimelineView {
     this.modes = new ModeChoice(this.words.window, (mode) => this.showMode(mode));
     this.hands = new Hands(this);
     this.lights = new Lights(this);
+    this.growth = new Growth(this);
     this.stopThemes = onThemeChange(() => {
       this.look();
       this.surface.invalidate();
@@ -79,6 +81,7 @@ export class TimelineView {
     this.modes.stop();
     this.hands.stop();
     this.lights.stop();
+    this.growth.stop();
     this.loader.stop();
     this.surface.destroy();
   }
@@ -87,25 +90,42 @@ export class TimelineView {
 
   async open() {
     this.host.dataset.state = "loading";
+    let head = null;
     try {
-      this.head = await this.source.head();
+      head = await this.source.head();
     } catch (error) {
       this.fail(error);
       return;
     }
     if (this.isGone) return;
-    this.steps = leadingSteps(this.head.steps);
-    this.outstanding = outstandingStep(this.steps);
-    this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
-    this.devices = devicesOf(this.head.rows);
-    this.task = this.head.tasks.find((task) => task !== "launcher") ?? null;
-    this.host.style.maxHeight = `${this.area.y + fullHeight(this.head.rows) + BELOW}px`;
+    this.takeHead(head);
     this.asked = {};
     this.update(this.host.dataset);
     const query = new URLSearchParams(location.search);
     const [from, to] = [query.get("t0"), query.get("t1")].map(Number.parseFloat);
     if (to > from) this.show(from, to, "window");
     this.load(true);
+    this.growth.ask();
+  }
+
+  /** Rows, steps and strip of the run as far as it is known. */
+  takeHead(head) {
+    this.head = head;
+    this.steps = leadingSteps(this.head.steps);
+    this.outstanding = outstandingStep(this.steps);
+    this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
+    this.devices = devicesOf(this.head.rows);
+    this.task ??= this.head.tasks.find((task) => task !== "launcher") ?? null;
+    this.host.style.maxHeight = `${this.area.y + fullHeight(this.head.rows) + BELOW}px`;
+    this.layout = null;
+    const { step } = this.asked;
+    if (step && Number(step) !== this.step?.number) this.goToStep(Number(step));
+    else this.step = this.stepAt(this.step?.number) ?? this.step;
+  }
+
+  /** A step of the leading task; of one that is not known yet, the last before it. */
+  stepAt(number) {
+    return this.steps.findLast((s) => s.number <= number);
   }
 
   update({ step, chosen }) {
@@ -119,7 +139,7 @@ export class TimelineView {
 
   goToStep(number) {
     const before = this.step;
-    this.step = this.steps.find((s) => s.number === number) ?? this.steps[0] ?? null;
+    this.step = this.stepAt(number) ?? this.steps[0] ?? null;
     if (!this.step) this.showMode("run");
     else if (this.mode === "window" && before) {
       const shift = this.step.start - before.start;
@@ -203,11 +223,13 @@ export class TimelineView {
   }
 
   panBy(ns) {
+    this.growth.release();
     this.show(this.window.from + ns, this.window.to + ns, "window");
   }
 
   /** Stretches the window by a factor; what lies under x stays there. */
   zoomBy(factor, x = this.area.x + this.area.w / 2) {
+    this.growth.release();
     const at = this.timeAt(Math.max(this.area.x, x));
     const { from, to } = this.window;
     this.show(at - (at - from) * factor, at + (to - at) * factor, "window");

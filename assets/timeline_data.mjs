@@ -118,6 +118,13 @@ export class Loader {
     this.timer = setTimeout(() => this.#fetch(mine, asked), isAtOnce ? 0 : DELAY_MS);
   }
 
+  /** What was fetched is out of date, or (`isVoid`) wrong: it is drawn until the new one comes. */
+  expire(isVoid = false) {
+    if (isVoid) [this.tiles, this.arrows] = [[], null];
+    for (const tile of this.tiles) tile.isOld = true;
+    if (this.arrows) this.arrows.from = Infinity;
+  }
+
   async #fetch(mine, asked) {
     this.request?.abort();
     this.request = new AbortController();
@@ -149,7 +156,7 @@ export class Loader {
       const coarse = Math.max(1, nsPerPixel(tile) / wanted);
       const score = (overlap / (to - from)) * (whole ? 2 : 1) - Math.log2(coarse) / 40;
       if (!best || score > best.score) {
-        best = { tile, score, isSharp: whole && coarse < 1.05 };
+        best = { tile, score, isSharp: whole && coarse < 1.05 && !tile.isOld };
       }
     }
     return best;

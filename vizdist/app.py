@@ -13,6 +13,7 @@ from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_COOKIE, PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
+from vizdist.routes.library_live import library_live_routes
 from vizdist.routes.live import live_routes
 from vizdist.routes.search import search_routes
 from vizdist.routes.security import Guard, content_policy
@@ -80,6 +81,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(timeline_routes(library))
     server.include_router(live_routes(library))
     server.include_router(sql_routes(library))
+    server.include_router(library_live_routes(library))
     server.include_router(search_routes(library))
     add_error_answers(server)
     server.add_middleware(

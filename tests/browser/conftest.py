@@ -55,9 +55,10 @@ def chromium() -> Iterator[BrowserContext]:
 
 def serving(library: Library, prefix: str = "/") -> Iterator[str]:
     listener = listen("127.0.0.1", 0)
+    app = create_app(library, url_prefix=prefix)
     config = uvicorn.Config(
-        create_app(library, url_prefix=prefix), lifespan="off", log_level="warning"
-    )
+        app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1
+    )  # fmt: skip
     server = uvicorn.Server(config)
     # a daemon, as a test that fails within its `for` leaves this generator where it stands
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -44,12 +44,15 @@ def test_an_empty_library_says_how_to_begin(tab: Tab, width: int) -> None:
         expect(page.locator("main")).to_contain_text("vizdist demo")
         assert axe_faults(page) == []
         assert overflow(page) == []
+        page.close()
 
 
 def test_a_folder_that_cannot_be_opened_is_a_row_that_says_so(tab: Tab, tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     for url in serving(Library([tmp_path])):
-        expect(tab(url).locator(".run")).to_contain_text("broken.json is of no format known here")
+        page = tab(url)
+        expect(page.locator(".run")).to_contain_text("broken.json is of no format known here")
+        page.close()
 
 
 def test_words_that_no_run_has_say_so(tab: Tab, dashboard: Dashboard) -> None:

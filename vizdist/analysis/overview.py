@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.faults import Faults, RootCause, faults
 from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.progress import progress
+from vizdist.store.library import Entry
+from vizdist.store.liveness import outcome_of
 from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
 
@@ -17,6 +20,7 @@ class Overview:
     """`losses` and `durations_ns` are in the order of steps; `step_bytes` is an average.
 
     `counts` are of spans by what is wrong with them, `remarks` what was mended in its files.
+    `step` is the highest that has ended, of `of_steps` that were asked for (0: not known).
     """
 
     tasks: tuple[tuple[str, str], ...]
@@ -26,10 +30,14 @@ class Overview:
     cause: RootCause | None
     counts: Mapping[str, int]
     remarks: tuple[Problem, ...]
+    spans: int
+    step: int
+    of_steps: int
 
 
 def overview(trace: Trace) -> Overview:
     wrong = faults(trace)
+    now = progress(trace)
     return Overview(
         tasks=tuple(cluster_tasks(trace)),
         durations_ns=tuple(step.duration for step in trace.steps),
@@ -38,7 +46,15 @@ def overview(trace: Trace) -> Overview:
         cause=wrong.cause,
         counts=_counts(wrong),
         remarks=tuple(p for p in trace.problems if p.kind != "count"),  # that is unwritten
+        spans=now.spans,
+        step=now.step,
+        of_steps=now.of_steps,
     )
+
+
+def entry_outcome(entry: Entry, now_ns: int) -> str:
+    """How a listed run stands, by its files alone: a long list opens none of them for it."""
+    return outcome_of(entry.manifest, (now_ns - entry.changed_ns) / 1e9)
 
 
 def cluster_tasks(trace: Trace) -> list[tuple[str, str]]:

@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
 from vizdist.analysis.faults import Faults, faults
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.look_next import Finding, look_next
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
+from vizdist.analysis.progress import progress
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
 from vizdist.i18n.units import duration, figures, size
+from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
 
 
@@ -41,6 +43,7 @@ class Summary:
     stale: Staleness
     faults: Faults
     typical: TaskSplit | None  #: of a step of median length
+    remarks: tuple[Problem, ...]  #: what of its files is missing or was mended
 
 
 def summarise(trace: Trace) -> Summary:
@@ -56,12 +59,24 @@ def summarise(trace: Trace) -> Summary:
         staleness(trace),
         faults(trace),
         typical,
+        trace.problems,
     )
     return Summary(
         tuple(_headline(trace, parts)),
         tuple(_sentences(trace, parts)),
         *(getattr(parts, name) for name in list(Summary.__dataclass_fields__)[2:]),
     )
+
+
+def in_progress(trace: Trace) -> Summary:
+    """Of a run that goes on: what is not there yet is not missing, and no end is no fault."""
+    seen, now = summarise(trace), progress(trace)
+    on = Sentence("headline.running", {"step": f"{now.step:,}", "of": f"{now.of_steps:,}"})
+    told = tuple(said for said in seen.headline if not said.key.startswith("cause."))
+    findings = tuple(found for found in seen.findings if found.key != "missing")
+    first = (on,) if now.of_steps else ()
+    remarks = tuple(one for one in seen.remarks if one.kind != "count")
+    return replace(seen, headline=(*first, *told)[:2], findings=findings, remarks=remarks)
 
 
 def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:

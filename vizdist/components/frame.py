@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from dash import Dash, Input, Output
+from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
 
 from vizdist.analysis.selection import Selection
@@ -12,10 +12,10 @@ from vizdist.analysis.steps import shown_step
 from vizdist.components import shell
 from vizdist.components.callbacks import callback
 from vizdist.components.cards import not_there
-from vizdist.components.header import library_header, run_header
+from vizdist.components.header import library_header, run_header, run_state
 from vizdist.components.help import help_dialog
 from vizdist.components.strip import strip
-from vizdist.components.view import Page, Route, View, page_of, view_of
+from vizdist.components.view import Live, Page, Route, View, page_of, view_of
 from vizdist.i18n import t
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
@@ -36,12 +36,17 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
         skip, keys = t("shell.skip", view.lang), help_dialog(view)
         return entries, body, entries, skip, keys, shell.title(view, trace)
 
-    @callback(app, Output("header", "children"), Input("route", "data"), Input("step", "data"))
-    def show_header(route: Route, step: int | None) -> list[Component]:
+    now = [Input(name, "data") for name in ("route", "step", "live")]
+
+    @callback(app, Output("header", "children"), *now, State("follow", "data"))
+    def show_header(
+        route: Route, step: int | None, live: Live | None, follow: bool | None
+    ) -> list[Component]:
         _, view, trace = _resolve(library, pages, route)
         if trace is None:
             return library_header(view.lang, has_runs=bool(library.entries()))
-        return run_header(trace, shown_step(trace, step), view.lang)
+        running = run_state(live, view, library.outcome(view.trace), is_followed=bool(follow))
+        return run_header(trace, shown_step(trace, step), running, view.lang)
 
     seen = [Input(name, "data") for name in ("route", "sel", "step")]
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -12,8 +12,12 @@ from vizdist.analysis.overview import cluster_tasks
 from vizdist.analysis.search import KINDS
 from vizdist.analysis.steps import step_numbers
 from vizdist.components.cards import HIDDEN, button, chip, icon, link, says
+from vizdist.components.view import Live, View
 from vizdist.i18n import Lang, t
+from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
+
+FOLLOWING = ("summary", "timeline")  #: pages that can keep the newest step in view
 
 
 def library_header(lang: Lang, *, has_runs: bool) -> list[Component]:
@@ -28,7 +32,23 @@ def reference_header(lang: Lang) -> list[Component]:
     return [_mark(lang), name, _space(), _finder(lang, "find_entry"), *_switches(lang)]
 
 
-def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
+class Running(NamedTuple):
+    """A run that goes on: `seen` is the state that the header shows, None when the run is over."""
+
+    seen: int | None = None
+    may_follow: bool = False
+    is_followed: bool = False
+
+
+def run_state(live: Live | None, view: View, outcome: str, *, is_followed: bool) -> Running:
+    """What the header says of a run that goes on; only some pages move with it."""
+    if outcome != RUNNING:
+        return Running()
+    seen = live["seen"] if live else 0
+    return Running(seen, view.page in FOLLOWING, is_followed)
+
+
+def run_header(trace: Trace, step: int | None, running: Running, lang: Lang) -> list[Component]:
     """Name, strategy, tasks, step and counts of a run."""
     manifest = trace.manifest
     return [
@@ -37,9 +57,10 @@ def run_header(trace: Trace, step: int | None, lang: Lang) -> list[Component]:
         *([chip(manifest.strategy, kind="strong strategy")] if manifest.strategy else []),
         *([_tasks(trace, lang)] if manifest.tasks else []),
         *([_stepper(step_numbers(trace), step, lang)] if step is not None else []),
+        *(_running(running, lang) if running.seen is not None else []),
         _space(),
         _search(trace, lang),
-        _counts(trace, lang),
+        _counts(trace, lang, is_over=running.seen is None),
         *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
         *_switches(lang),
     ]
@@ -108,10 +129,32 @@ def _stepper(numbers: Sequence[int], step: int, lang: Lang) -> Component:
     )
 
 
-def _counts(trace: Trace, lang: Lang) -> Component:
-    """Recorded by the tasks, written by the collector, read here: counts that should agree."""
+def _running(running: Running, lang: Lang) -> list[Component]:
+    """A chip while the run goes on, and the switch that keeps its newest step in view."""
+    words: list[Any] = [html.Span(className="pulse", **HIDDEN), t("shell.header.running", lang)]
+    seen: dict[str, Any] = {"data-seen": running.seen}
+    flag = html.Span(
+        words, className="chip strong running", title=t("shell.header.running_says", lang), **seen
+    )
+    found: list[Component] = [flag]
+    if not running.may_follow:
+        return found
+    attributes = {"aria-pressed": str(running.is_followed).lower(), "data-do": "follow"}
+    follow = html.Button(
+        t("shell.header.follow", lang),
+        id="follow-run",
+        className="button",
+        type="button",
+        title=t("shell.header.follow_says", lang),
+        **cast("Any", attributes),
+    )
+    return [*found, follow]
+
+
+def _counts(trace: Trace, lang: Lang, *, is_over: bool) -> Component:
+    """Recorded by the tasks, written by the collector, read here: at the end they should agree."""
     recorded, written = trace.manifest.recorded or len(trace), trace.manifest.written or len(trace)
-    lost = max(0, recorded - min(written, len(trace)))
+    lost = max(0, recorded - min(written, len(trace))) if is_over else 0
     counts = {"recorded": f"{recorded:,}", "written": f"{written:,}", "read": f"{len(trace):,}"}
     words = t("shell.header.spans", lang, count=len(trace), dropped=f"{lost:,}")
     return chip(

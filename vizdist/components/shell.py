@@ -17,7 +17,7 @@ from vizdist.components.view import Page, View
 from vizdist.i18n import t
 from vizdist.store.trace import Trace
 
-STORES = ("route", "title", "sel", "step", "stage", "theme", "steps")
+STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
 _KEYS = {"graph": "g", "timeline": "t"}  #: single keys that go to a page
 
@@ -75,6 +75,7 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     kind = "rail-item first" if name == "library" else "rail-item"
     if name == "graph" and trace is not None and not trace.graphs:
         attributes |= {"title": t("graph.no_graph", view.lang), "aria-disabled": "true"}
+        attributes["data-bare"] = "step"  # while the run goes on it may yet come
     children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
     return link(children, view.href(page.PATH), kind=kind, **attributes)
 

@@ -16,6 +16,13 @@ class Route(TypedDict):
     lang: str
 
 
+class Live(TypedDict):
+    """What assets/live.mjs puts into the store `live`, at most once a second."""
+
+    seen: int
+    over: bool
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One look at one run. `trace` is the id the Library gave; empty on the Library itself."""

@@ -6,17 +6,20 @@ from functools import lru_cache
 from statistics import median_low
 from typing import Any
 
-from dash import Dash, html
+from dash import Dash, Input, Output, State, html
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
-from vizdist.analysis.overview import Overview, overview
+from vizdist.analysis.overview import Overview, entry_outcome, overview
 from vizdist.analysis.report import problem_text
-from vizdist.components.cards import chip, empty, icon, link
+from vizdist.components.callbacks import callback
+from vizdist.components.cards import HIDDEN, chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
-from vizdist.components.view import View
+from vizdist.components.view import Live, Route, View, view_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 from vizdist.store.library import Entry, Library
+from vizdist.store.liveness import LOST, RUNNING
 from vizdist.store.problems import TraceError
 
 NAME = "library"
@@ -27,12 +30,17 @@ Row = tuple[Entry, Overview | str]  #: or why the trace cannot be opened
 
 
 def layout(library: Library, view: View) -> Component:
+    runs = html.Div(_runs(library, view), id="library-runs", className="as-one")
+    return html.Div([runs], className="reading library")
+
+
+def _runs(library: Library, view: View) -> list[Component]:
     rows = [(entry, _overview(library, entry.id, entry.changed_ns)) for entry in library.entries()]
     if not rows:
         title = html.H1(t("library.no_runs", view.lang))
-        return html.Div([title, _how_to_begin(view.lang)], className="reading library")
+        return [title, _how_to_begin(view.lang)]
     title = html.H1(t("library.runs", view.lang, count=len(rows)))
-    return html.Div([title, _table(rows, view.lang)], className="reading library")
+    return [title, _table(rows, view.lang)]
 
 
 @lru_cache(maxsize=1000)
@@ -71,7 +79,7 @@ def _row(entry: Entry, seen: Overview | str, scale_ns: int, lang: Lang) -> Compo
         name,
         task_squares(seen.tasks, lang),
         *(_measured(seen, scale_ns, lang)),
-        _faults(seen, lang),
+        _state(entry, seen, lang),
     ]
     return html.Tr(
         [
@@ -113,6 +121,22 @@ def _age(changed_ns: int, lang: Lang) -> str:
     return t("library.now", lang)
 
 
+def _state(entry: Entry, seen: Overview, lang: Lang) -> Component:
+    """How far a run is that goes on; of one that is over, what went wrong."""
+    outcome = entry_outcome(entry, time.time_ns())
+    if outcome == LOST:
+        words = [icon("warning"), html.Span(t("library.lost", lang))]
+        return html.Div(chip(words, kind="error"), className="faults")
+    if outcome != RUNNING:
+        return _faults(seen, lang)
+    steps = "steps_of" if seen.of_steps else "steps_so_far"
+    far = t(f"library.{steps}", lang, step=f"{seen.step:,}", of=f"{seen.of_steps:,}")
+    spans = t("library.spans_so_far", lang, count=seen.spans)
+    pulse = html.Span(className="pulse", **HIDDEN)
+    words = [chip([pulse, t("library.running", lang)], kind="strong running")]
+    return html.Div([*words, html.Span(f"{far} · {spans}")], className="faults")
+
+
 def _faults(seen: Overview, lang: Lang) -> Component:
     """The root cause alone is a fault; what follows from it is counted."""
     counts = [t(f"library.faults.{key}", lang, count=count) for key, count in seen.counts.items()]
@@ -142,5 +166,13 @@ def _how_to_begin(lang: Lang) -> Component:
     return empty(t("library.empty_title", lang), html.Div(commands, className="commands"))
 
 
-def register(_app: Dash, _library: Library) -> None:
-    """Rows are links; finding is done in the browser."""
+def register(app: Dash, library: Library) -> None:
+    """Rows are links; finding is done in the browser. What came, grew or ended is shown at once."""
+
+    @callback(
+        app, Output("library-runs", "children"), Input("live", "data"), State("route", "data")
+    )
+    def show_runs(live: Live | None, route: Route) -> list[Component]:
+        if live is None:
+            raise PreventUpdate
+        return _runs(library, view_of(route))

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from vizdist.analysis.bytes_moved import BytesMoved
 from vizdist.analysis.look_next import Finding
@@ -14,19 +15,20 @@ from vizdist.analysis.op_totals import OpTotal, totals
 from vizdist.analysis.report import finding_texts, problem_text
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.steps import shown_step, splits_of, steps_around
-from vizdist.analysis.summary import Sentence, Summary, summarise
+from vizdist.analysis.summary import Sentence, Summary, in_progress, summarise
 from vizdist.components.bytes_matrix import bytes_matrix
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, card, icon, link, rich, swatch
 from vizdist.components.charts import chart
 from vizdist.components.split_bar import split_bars
-from vizdist.components.view import Route, View, view_of
+from vizdist.components.view import Live, Route, View, view_of
 from vizdist.figures.loss import loss_figure
 from vizdist.figures.step_columns import columns_figure
 from vizdist.figures.theme import PARTS, as_theme
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, micros, size, tied
 from vizdist.store.library import Library
+from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
 NAME = "summary"
@@ -41,18 +43,32 @@ HINTS = 3  #: what a reader looks at next; more would be a list
 
 def layout(library: Library, view: View) -> Component:
     trace = library.open(view.trace)
-    seen = summarise(trace)
-    parts = [_head(trace, seen, view), _happened(trace, seen, view), _look_next(seen, view)]
+    seen = _seen(library, view)
+    parts = _told(trace, seen, view)
+    waits: dict[str, Any] = {"data-bare": "step"} if len(trace.steps) < 2 else {}
     if not seen.times.steps:
         names = [_names_card(trace, view)] if len(trace) else []
-        return html.Div([*parts, *names], className="reading summary plain")
+        return html.Div([*parts, *names], className="reading summary plain", **waits)
+    told = html.Div(parts, id="summary-told", className="as-one")
     side = [_bytes_card(seen.moved, view.lang)]
     if seen.loss.main:
         side.append(_loss_card(seen.loss, view.lang))
     return html.Div(
-        [*parts, _step_card(trace, view.lang), html.Div(side, className="side")],
+        [told, _step_card(trace, view.lang), html.Div(side, className="side")],
         className="reading summary",
+        **waits,
     )
+
+
+def _seen(library: Library, view: View) -> Summary:
+    trace = library.open(view.trace)
+    goes_on = library.outcome(view.trace) == RUNNING
+    return in_progress(trace) if goes_on else summarise(trace)
+
+
+def _told(trace: Trace, seen: Summary, view: View) -> list[Component]:
+    """What is said of the run in words, which grows with it."""
+    return [_head(trace, seen, view), _happened(seen, view), _look_next(seen, view)]
 
 
 def _head(trace: Trace, seen: Summary, view: View) -> Component:
@@ -93,12 +109,12 @@ def _trace_facts(trace: Trace) -> list[tuple[str, str]]:
     ]
 
 
-def _happened(trace: Trace, seen: Summary, view: View) -> Component:
+def _happened(seen: Summary, view: View) -> Component:
     """Sentences with their proof; last what of the trace is missing or was mended."""
     told = [said for said in seen.sentences if not said.key.startswith(SAID_ELSEWHERE)]
     remarks = [
         html.Div([icon("warning"), html.Span(problem_text(problem, view.lang))], className=REMARK)
-        for problem in trace.problems[:REMARKS]
+        for problem in seen.remarks[:REMARKS]
     ]
     body = html.Div([*(_sentence(said, view) for said in told), *remarks], className="sentences")
     return card(t("summary.happened", view.lang), body, name="happened")
@@ -171,14 +187,18 @@ def _step_card(trace: Trace, lang: Lang) -> Component:
 
 
 def _bytes_card(moved: BytesMoved, lang: Lang) -> Component:
+    matrix = html.Div(_bytes(moved, lang), id="summary-bytes", className="as-one")
+    return card(t("summary.bytes", lang), matrix, name="bytes")
+
+
+def _bytes(moved: BytesMoved, lang: Lang) -> list[Component]:
     per_step = {pair: round(count / moved.num_steps) for pair, count in moved.by_task.items()}
     tasks = sorted({task for pair in per_step for task in pair})
     note = tied(t("summary.closed_form", lang, variables=f"{moved.variable_bytes:,}"))
-    body = [
+    return [
         bytes_matrix(tasks, per_step) if tasks else html.P(t("summary.no_bytes", lang)),
         *([html.P(note, className="note")] if moved.matches_closed_form else []),
     ]
-    return card(t("summary.bytes", lang), body, name="bytes")
 
 
 def _loss_card(loss: LossCurve, lang: Lang) -> Component:
@@ -205,8 +225,20 @@ def _words(lang: Lang) -> dict[str, str]:
 
 
 def register(app: Dash, library: Library) -> None:
+    live = Input("live", "data")
+    told = Output("summary-told", "children"), Output("summary-bytes", "children")
+
+    @callback(app, *told, live, State("route", "data"))
+    def show_told(live: Live | None, route: Route) -> Any:
+        if live is None:
+            raise PreventUpdate
+        view = view_of(route)
+        trace = library.open(view.trace)
+        seen = _seen(library, view)
+        return _told(trace, seen, view), _bytes(seen.moved, view.lang)
+
     now = [Input("step", "data"), State("route", "data")]
-    drawn = [*now, Input("theme", "data")]
+    drawn = [*now, Input("theme", "data"), live]
 
     @callback(app, Output("summary-step", "children"), *now)
     def show_split(step: int | None, route: Route) -> list[Component]:
@@ -222,7 +254,7 @@ def register(app: Dash, library: Library) -> None:
     columns = Output("summary-columns", "figure"), Output("summary-caption", "children")
 
     @callback(app, *columns, *drawn)
-    def show_columns(step: int | None, route: Route, theme: str) -> Any:
+    def show_columns(step: int | None, route: Route, theme: str, _live: Live | None) -> Any:
         view = view_of(route)
         trace = library.open(view.trace)
         number = shown_step(trace, step)
@@ -233,7 +265,7 @@ def register(app: Dash, library: Library) -> None:
         return columns_figure(row.splits, number, as_theme(theme), _words(view.lang)), caption
 
     @callback(app, Output("summary-loss", "figure"), *drawn)
-    def show_loss(step: int | None, route: Route, theme: str) -> Any:
+    def show_loss(step: int | None, route: Route, theme: str, _live: Live | None) -> Any:
         view = view_of(route)
         trace = library.open(view.trace)
         lines = loss_curve(trace).lines

@@ -32,7 +32,8 @@ def layout(library: Library, view: View) -> Component:
     trace = library.open(view.trace)
     if not len(trace):
         words = empty(t("timeline.no_spans", view.lang), t("timeline.no_spans_next", view.lang))
-        return html.Div(words, className="reading alone")
+        waits: dict[str, Any] = {"data-bare": "rows"}
+        return html.Div(words, className="reading alone", **waits)
     canvas: dict[str, Any] = {"data-trace": view.trace, "data-words": _canvas_words(view.lang)}
     return html.Div(
         [

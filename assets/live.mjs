@@ -1,0 +1,143 @@
+// A run that goes on: its events, told to the canvases as they come and to Dash as fast as it can
+// draw them; and whether the newest step is kept in view. The Library has a stream of its own.
+import { equal, parse, prefix, visit } from "./selection.mjs";
+
+const LEAST_MS = 1000; // between two states that Dash is told
+const MOST_MS = 8000; // after which it is told the next one whatever it shows
+const AGAIN_MS = 200;
+
+let source = null;
+let address = "";
+let timer = 0;
+let seen = 0; // states told to Dash
+let toldAt = 0;
+let shown = null; // what was told last
+const follow = { isOn: false, step: null };
+
+/** What stream an address has: its path below the prefix, "" for none. */
+export function streamOf(path) {
+  if (path === "") return "api/library/live";
+  const id = /^t\/([0-9a-f]{16})\//.exec(path)?.[1];
+  return id ? `api/traces/${id}/live` : "";
+}
+
+/** Whether a view that shows these things is at the end of the run, so that it may follow. */
+export const isAtEnd = (query) => !query.sel && query.step === null && query.t0 === null;
+
+const queryNow = () => ({
+  ...parse(location.search), t0: new URLSearchParams(location.search).get("t0"),
+});
+
+const tell = (name, data) => window.dash_clientside.set_props(name, { data });
+
+export const isFollowing = () => follow.isOn;
+
+export function setFollow(isOn) {
+  if (follow.isOn === isOn) return;
+  follow.isOn = isOn;
+  follow.step = null;
+  tell("follow", isOn);
+  document.getElementById("follow-run")?.setAttribute("aria-pressed", String(isOn));
+  if (isOn && shown) goOn(shown);
+}
+
+/** The switch in the header: what was selected or looked at gives way to the newest step. */
+export function toggleFollow() {
+  if (!follow.isOn) visit({ sel: null, t0: null, t1: null });
+  setFollow(!follow.isOn);
+  if (follow.isOn && shown) dispatchEvent(new CustomEvent("live", { detail: shown }));
+}
+
+/** The newest step into the address; Back does not stop at every one of them. */
+function goOn({ step }) {
+  if (!follow.isOn || !step || step === follow.step) return;
+  follow.step = step;
+  visit({ step }, { replace: true });
+}
+
+/** Whoever chooses another step or a thing stays with it. */
+function onAddress() {
+  const now = queryNow();
+  if (follow.isOn && follow.step !== null && (now.sel || now.step !== follow.step)) {
+    setFollow(false);
+  }
+}
+
+function onState(state, isOver) {
+  const isFirst = shown === null;
+  shown = state;
+  if (isFirst && state.outcome === "running") setFollow(isAtEnd(queryNow()));
+  dispatchEvent(new CustomEvent("live", { detail: state }));
+  clearTimeout(timer);
+  if (isFirst && isOver) return; // it was over when the page came
+  fillBare(state);
+  publish(isOver);
+}
+
+/** A page that had nothing to show yet is made anew when there is; it says what it waits for. */
+function fillBare(state) {
+  const waits = document.querySelector("[data-bare]")?.dataset.bare;
+  if (!waits || !state[waits]) return;
+  const path = `/${location.pathname.slice(prefix().length)}`;
+  const grown = Math.floor(performance.now() / MOST_MS); // asked again if it was too early
+  tell("route", { path, lang: document.documentElement.lang, grown });
+}
+
+/** Tells Dash once it shows what it was told before. */
+function publish(isOver) {
+  const age = performance.now() - toldAt;
+  const isShown = document.querySelector("[data-seen]")?.dataset.seen === String(seen);
+  if (!isOver && (age < LEAST_MS || (!isShown && age < MOST_MS))) {
+    timer = setTimeout(() => publish(isOver), AGAIN_MS);
+    return;
+  }
+  seen += 1;
+  toldAt = performance.now();
+  if (shown) goOn(shown);
+  tell("live", { seen, over: isOver });
+  if (isOver) setFollow(false);
+}
+
+function close() {
+  source?.close();
+  source = null;
+  clearTimeout(timer);
+}
+
+function open() {
+  const path = streamOf(location.pathname.slice(prefix().length));
+  if (path === address && source) return;
+  const isSame = path === address;
+  close();
+  address = path;
+  if (!isSame) {
+    [shown, toldAt] = [null, 0];
+    setFollow(false);
+    tell("live", null);
+  }
+  if (!path || document.hidden) return;
+  source = new EventSource(prefix() + path);
+  let last = null;
+  source.onmessage = ({ data }) => {
+    const state = JSON.parse(data);
+    if (equal(state, last)) return;
+    last = state;
+    onState(state, false);
+    if (state.outcome === "") close(); // a foreign file: nobody knows whether it goes on
+  };
+  source.addEventListener("end", ({ data }) => {
+    close();
+    onState(JSON.parse(data), true);
+  });
+}
+
+/** Called for every page that is shown; a hidden tab gives its connection to others. */
+export function listen() {
+  open();
+}
+
+export function startLive() {
+  addEventListener("_dashprivate_pushstate", onAddress);
+  addEventListener("popstate", onAddress);
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+}

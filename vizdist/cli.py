@@ -1,4 +1,4 @@
-"""The commands serve, report and demo."""
+"""The commands serve, report, export and demo."""
 
 import argparse
 import contextlib
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from tracer import __version__
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
 from vizdist.store.trace import open_trace
@@ -25,6 +26,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_PORT = 8050
 TOKEN_VARIABLE = "VIZDIST_TOKEN"
 MIN_TOKEN_LETTERS = 16
+EXPORT_FORMATS = ("otlp", "perfetto", "csv")
+EXPORT_EXAMPLES = """examples:
+  vizdist export run.trace run.otlp.jsonl.gz            every span as OTLP/JSON lines
+  vizdist export run.trace shared.trace --redact        a folder to show to strangers
+  vizdist export run.trace run.json --format perfetto   for ui.perfetto.dev
+"""
 GRACE_S = 10.0  #: what a demo run gets to end by itself after Ctrl-C
 
 #: What `demo` records: a run on parameter servers and the same model on one device.
@@ -67,6 +74,7 @@ class Parser(argparse.ArgumentParser):
 
 def _parser() -> Parser:
     parser = Parser("vizdist", description="See distributed training runs.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     serve = commands.add_parser(
@@ -88,6 +96,20 @@ def _parser() -> Parser:
     report.add_argument("trace", type=Path, metavar="TRACE")
     report.add_argument("--step", type=int, metavar="N", help="which step to split")
     report.add_argument("--json", action="store_true", help="one JSON object instead of sentences")
+
+    export = commands.add_parser(
+        "export", help="write a trace in another format, or without names", allow_abbrev=False,
+        description=run_export.__doc__, epilog=EXPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    export.add_argument("trace", type=Path, metavar="TRACE")
+    export.add_argument("out", type=Path, metavar="OUT", help="a file that is not there yet")
+    export.add_argument("--format", choices=EXPORT_FORMATS, default="otlp", help="default otlp")
+    export.add_argument(
+        "--redact", action="store_true",
+        help="leave out hosts, addresses, errors, logs and attributes of unknown meaning, and put "
+        "pseudonyms in place of the names of nodes",
+    )  # fmt: skip
 
     demo = commands.add_parser(
         "demo", help="record two small runs, then show them", allow_abbrev=False,
@@ -201,6 +223,23 @@ def run_report(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_export(options: argparse.Namespace) -> int:
+    """Writes a trace in another format: what could be read of it, all times and numbers kept."""
+    from vizdist.store.exporters import chrome_json, csv_table, otlp  # noqa: PLC0415
+    from vizdist.store.redaction import Redactor  # noqa: PLC0415
+
+    if options.out.exists():
+        raise RequestError(f"{options.out} is there already; name one that is not, or remove it")
+    if not options.out.parent.is_dir():
+        raise RequestError(f"there is no folder {options.out.parent} to write into")
+    write = {"otlp": otlp.write, "perfetto": chrome_json.write, "csv": csv_table.write}
+    trace = open_trace(_existing(options.trace))
+    redactor = Redactor(trace) if options.redact else None
+    num_spans = write[options.format](trace, options.out, redactor)
+    print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)
+    return 0
+
+
 def _existing(path: Path) -> Path:
     """The path itself, or an error with the nearest name beside it."""
     if path.exists():
@@ -241,7 +280,7 @@ def _record(arguments: list[str], out: Path) -> None:
         raise RequestError(f"tracer run for {out.stem} ended with exit code {code}; see above")
 
 
-COMMANDS = {"serve": run_serve, "report": run_report, "demo": run_demo}
+COMMANDS = {"serve": run_serve, "report": run_report, "export": run_export, "demo": run_demo}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

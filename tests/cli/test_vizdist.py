@@ -33,6 +33,7 @@ def run(tmp_path: Path) -> Path:
         (["serve", "--host", "0.0.0.0", "--token", "short"], "has 5 letters"),
         (["serve", "--token", "letters; and=signs&more"], "of A-Z a-z 0-9 _ and -"),
         (["serve", "--url-prefix", "/a/../b"], "is no path"),
+        (["export", "x.trace", "y", "--format", "perfeto"], "invalid choice"),
         ([], "COMMAND"),
     ],
 )

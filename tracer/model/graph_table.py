@@ -86,20 +86,29 @@ def chunks_of_graph(
         raise ValueError(f"{stage!r} is not a stage of a graph; stages are {', '.join(STAGES)}")
     cuts = [Partition("", parts)] if isinstance(parts, Graph) else parts
     rows = [row_of_node(node, cut.place) for cut in cuts for node in cut.graph.nodes]
+    return chunks_of_rows(graph_id, stage, rows)
+
+
+def chunks_of_rows(
+    graph_id: str, stage: str, rows: Sequence[NodeRow], pieces: int = 0
+) -> list[dict[str, str | int]]:
+    """The same of a table that is there already; `pieces`: in exactly so many."""
     table = {"columns": NodeRow._fields, "rows": rows}
     packed = base64.b64encode(zlib.compress(json.dumps(table, separators=(",", ":")).encode()))
     text = packed.decode()
-    pieces = [text[at : at + CHUNK_BYTES] for at in range(0, len(text), CHUNK_BYTES)]
+    count = pieces or -(-len(text) // CHUNK_BYTES)
+    size = -(-len(text) // count)
+    cut = [text[at * size : (at + 1) * size] for at in range(count)]
     return [
         {
             "vizdist.graph.id": graph_id,
             "vizdist.graph.stage": stage,
             "vizdist.chunk.index": index,
-            "vizdist.chunk.count": len(pieces),
+            "vizdist.chunk.count": count,
             "vizdist.chunk.sha256": hashlib.sha256(piece.encode()).hexdigest(),
             "vizdist.chunk.data": piece,
         }
-        for index, piece in enumerate(pieces)
+        for index, piece in enumerate(cut)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,25 +41,53 @@ class GraphTable:
         return list(self.stages)[-1] if self.stages else ""
 
 
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """One table of nodes as the trace holds it: `spans` are its pieces, in order."""
+
+    graph_id: str
+    stage: str
+    rows: Sequence[NodeRow]
+    spans: Sequence[int]
+
+
 def read_graphs(spans: Spans, folder: Path) -> list[GraphTable]:
     """All graphs by time; a graph's pieces share a trace, as a registration is one request."""
+    graphs = [_graph(spans, graph_id, found) for graph_id, found in _pieces(spans, folder)]
+    return sorted(graphs, key=lambda graph: graph.start)
+
+
+def stored_tables(spans: Spans, folder: Path) -> Iterator[StoredTable]:
+    """Every table that can be read, a worker's own ones too."""
+    for graph_id, found in _pieces(spans, folder):
+        for stage, _, pieces in _tables(spans, found):
+            with suppress(GraphTableError):
+                rows = nodes_of_chunks(chunk for _, chunk in pieces)
+                ordered = sorted(pieces, key=lambda piece: int(piece[1]["vizdist.chunk.index"]))
+                ids = [int(spans.span[place]) for place, _ in ordered]
+                yield StoredTable(graph_id, stage, rows, ids)
+
+
+def _pieces(spans: Spans, folder: Path) -> Iterator[tuple[str, list[Piece]]]:
+    """(graph id, its pieces), a registration at a time."""
     where = np.flatnonzero(spans.is_kind(CHUNK_KIND))
     pieces: dict[tuple[str, int], list[Piece]] = defaultdict(list)
     for place, raw in raw_spans(spans, where, folder):
         chunk = attributes_of(raw.get("attributes")) if raw else {}
         graph_id = str(chunk.get(GRAPH_ID, ""))
         pieces[graph_id, int(spans.trace_lo[place])].append((place, chunk))
-    graphs = [_graph(spans, graph_id, found) for (graph_id, _), found in pieces.items()]
-    return sorted(graphs, key=lambda graph: graph.start)
+    for (graph_id, _), found in pieces.items():
+        yield graph_id, found
 
 
 def _graph(spans: Spans, graph_id: str, found: Sequence[Piece]) -> GraphTable:
     first = min((place for place, _ in found), key=lambda place: int(spans.start[place]))
     stages: dict[str, list[NodeRow]] = {}
     problems = []
-    for stage, where, chunks in _tables(spans, found):
+    for stage, where, pieces in _tables(spans, found):
         try:
-            stages.setdefault(stage, []).extend(nodes_of_chunks(chunks))
+            rows = nodes_of_chunks(chunk for _, chunk in pieces)
+            stages.setdefault(stage, []).extend(rows)
         except GraphTableError as error:
             problems.append(problem("graph", 1, f"{stage} ({where})", str(error)))
     ordered = {stage: tuple(stages[stage]) for stage in STAGES if stages.get(stage)}
@@ -66,14 +95,12 @@ def _graph(spans: Spans, graph_id: str, found: Sequence[Piece]) -> GraphTable:
     return GraphTable(graph_id, master, int(spans.start[first]), ordered, tuple(problems))
 
 
-def _tables(
-    spans: Spans, found: Sequence[Piece]
-) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
+def _tables(spans: Spans, found: Sequence[Piece]) -> Iterator[tuple[str, str, list[Piece]]]:
     """(stage, task, pieces) of every table: each worker writes its own of stage `device`.
 
     A piece number that comes again begins a further table of the same place.
     """
-    tables: dict[tuple[str, str], list[dict[Any, Mapping[str, Any]]]] = defaultdict(list)
+    tables: dict[tuple[str, str], list[dict[Any, Piece]]] = defaultdict(list)
     for place, chunk in sorted(found, key=lambda pair: int(spans.start[pair[0]])):
         stage = str(chunk.get("vizdist.graph.stage", ""))
         task = spans.rows[int(spans.row[place])].task
@@ -82,7 +109,7 @@ def _tables(
         free = next((table for table in same_place if number not in table), None)
         if free is None:
             same_place.append(free := {})
-        free[number] = chunk
+        free[number] = place, chunk
     for (stage, task), same_place in tables.items():
         for table in same_place:
             yield stage, task, list(table.values())

@@ -1,0 +1,53 @@
+"""A table of spans as CSV, a line a span, in the order of their start."""
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from vizdist.store.details import flag_names, hex_id
+from vizdist.store.redaction import Redactor
+from vizdist.store.trace import Trace
+
+HEAD: Final = (
+    "task", "lane", "depth", "kind", "name", "op", "device", "step", "start_ns", "duration_ns",
+    "ready_ns", "wait_ns", "bytes", "key", "trace", "span", "parent", "link", "flags",
+)  # fmt: skip
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
+    """Returns the number of spans. Times are ns since the epoch; 0: not recorded."""
+    hide = redactor.text if redactor is not None else str
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEAD)
+        writer.writerows(_rows(trace, hide))
+    return len(trace)
+
+
+def _rows(trace: Trace, hide: Callable[[str], str]) -> Iterator[list[object]]:
+    spans = trace.all
+    words = {
+        name: tuple(plain(hide(text)) for text in texts) for name, texts in spans.words.items()
+    }
+    for at in np.argsort(spans.start, kind="stable").tolist():
+        row = trace.rows[int(spans.row[at])]
+        number = {name: int(column[at]) for name, column in spans.columns.items()}
+        text = {name: words[name][number[name]] for name in ("kind", "name", "op", "device", "key")}
+        yield [
+            plain(row.task), plain(hide(row.lane)), row.depth, text["kind"], text["name"],
+            text["op"], text["device"], number["step"], number["start"],
+            number["end"] - number["start"], number["ready"], number["wait"], number["bytes"],
+            text["key"], f"{number['trace_hi']:016x}{number['trace_lo']:016x}",
+            hex_id(number["span"]), hex_id(number["parent"]), hex_id(number["link"]),
+            " ".join(flag_names(number["flags"])),
+        ]  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULAS) else text

@@ -1,0 +1,105 @@
+"""OTLP/JSON lines: one file, or a trace folder with a file a task."""
+
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import orjson
+
+from tracer.model.trace_folder import Manifest, manifest_path, spans_path
+from vizdist.store.exporters.documents import Document, documents_of
+from vizdist.store.otlp_record import task_of
+from vizdist.store.otlp_spans import camel_keys
+from vizdist.store.redaction import Redactor
+from vizdist.store.trace import Trace
+
+FOLDER_SUFFIX = ".trace"
+_MEMBER_LINES = 64
+
+
+def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
+    """Returns the number of spans. A path that ends with .trace becomes a folder."""
+    documents = documents_of(trace)
+    if redactor is not None:
+        documents = map(redactor.document, documents)
+    if path.suffix == FOLDER_SUFFIX:
+        return _write_folder(trace, path, documents, redactor)
+    with path.open("wb") as file:
+        return _write_lines(file, documents, packed=path.suffix == ".gz")
+
+
+def _write_lines(file: BinaryIO, documents: Iterable[Document], *, packed: bool) -> int:
+    num_spans = 0
+    for group in _groups(documents):
+        text = b"".join(orjson.dumps(document) + b"\n" for document in group)
+        file.write(_member(text) if packed else text)
+        num_spans += sum(map(_num_spans, group))
+    return num_spans
+
+
+def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    group: list[Document] = []
+    for document in documents:
+        group.append(document)
+        if len(group) == _MEMBER_LINES:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _member(text: bytes) -> bytes:
+    engine = zlib.compressobj(wbits=31)
+    return engine.compress(text) + engine.flush()
+
+
+def _num_spans(document: Document) -> int:
+    return sum(
+        len(scope.get("spans", ()))
+        for resource in document.get("resourceSpans", ())
+        for scope in resource.get("scopeSpans", ())
+    )
+
+
+def _write_folder(
+    trace: Trace, folder: Path, documents: Iterable[Document], redactor: Redactor | None
+) -> int:
+    """The columns are left to whoever opens it, who makes an index."""
+    folder.mkdir()
+    written: dict[str, int] = defaultdict(int)
+    for group in _groups(documents):
+        for task, own in _by_task(group).items():
+            path = spans_path(folder, task, 0)
+            path.parent.mkdir(exist_ok=True)
+            with path.open("ab") as file:
+                written[task] += _write_lines(file, own, packed=True)
+    manifest = trace.manifest if redactor is None else redactor.manifest(trace.manifest)
+    text = _counted(manifest, written).to_json()
+    manifest_path(folder).write_text(text, encoding="utf-8")
+    return sum(written.values())
+
+
+def _by_task(documents: Iterable[Document]) -> dict[str, list[Document]]:
+    found: dict[str, list[Document]] = defaultdict(list)
+    for document in documents:
+        for resource_spans in camel_keys(document).get("resourceSpans", ()):
+            task = task_of(camel_keys(resource_spans).get("resource") or {}, "")
+            found[task].append({"resourceSpans": [resource_spans]})
+    return found
+
+
+def _counted(manifest: Manifest, written: dict[str, int]) -> Manifest:
+    """Says of the copy what it holds; a copy is over, whatever its original was."""
+    lost = manifest.recorded - manifest.written
+    total = sum(written.values())
+    tasks = [
+        replace(task, written=written[task.task]) if task.task in written else task
+        for task in manifest.tasks
+    ]
+    outcome = "interrupted" if manifest.outcome == "running" else manifest.outcome
+    return replace(
+        manifest, tasks=tasks, outcome=outcome, written=total, recorded=total + max(0, lost)
+    )

@@ -1,0 +1,225 @@
+"""Takes out of a trace what names somebody's machines, files, models and data.
+
+Kept: times, sizes, counts, ids, kinds, op types, devices, tasks, RPC methods. Every other word
+becomes a pseudonym (`fc1/weight` → `n1/n2`), the same one wherever it stands, so that graph, wires
+and spans still belong together. What is free text or of unknown meaning (errors, logs, events,
+users' attributes, hosts, addresses, processes) is left out.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tracer.model.graph_table import NodeRow, chunks_of_rows
+from tracer.model.schema import COMMON_ATTRIBUTES, SPAN_KINDS
+from tracer.model.trace_folder import Manifest
+from vizdist.store.details import hex_id
+from vizdist.store.graphs import stored_tables
+from vizdist.store.otlp_spans import attributes_of, camel_keys, key_values
+from vizdist.store.trace import Trace
+
+REDACTED: Final = "redacted"
+
+#: attributes whose text says nothing of whose run it was
+KEPT_TEXTS: Final = frozenset(
+    {
+        "vizdist.kind", "vizdist.op", "vizdist.device", "vizdist.device.physical", "vizdist.peer",
+        "vizdist.edge.kind", "vizdist.graph.id", "vizdist.graph.handle", "vizdist.graph.stage",
+        "vizdist.session.handle", "vizdist.strategy", "rpc.system.name", "rpc.method",
+        "rpc.response.status_code", "network.transport",
+    }
+)  # fmt: skip
+#: attributes whose words get pseudonyms
+NAMING_TEXTS: Final = frozenset(
+    {"vizdist.node", "vizdist.rendezvous.key", "vizdist.workload", "vizdist.lane"}
+)
+_RESOURCE: Final = ("service.name", "service.instance.id", "vizdist.task", "vizdist.schema.version")
+
+#: words of the runtime's own in names, keys, lanes and devices
+_OWN_WORDS: Final = frozenset(
+    re.findall(
+        r"\S+",
+        """job replica task device CPU GPU cpu cuda ps worker chief localhost client master launcher
+        collector gradients train init loss update read Read Assign assign recv send feed feeds
+        fetch fetches executor partition rpc edge learning_rate view step data stream copies loc weight
+        bias""",
+    )
+)
+_WORD = re.compile(r"[\w-]+")
+_PREFIX = re.compile(r"edge_\d+_|_(?:recv|send)_|update_")
+_SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
+_TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
+_HEX = re.compile(r"[0-9a-f]{12,}")
+
+
+class Redactor:
+    """Of one trace. Not thread-safe; pseudonyms are numbered in order of appearance."""
+
+    def __init__(self, trace: Trace) -> None:
+        rows = [row for graph in trace.graphs for rows in graph.stages.values() for row in rows]
+        self._nodes = {row.name for row in rows}
+        known = (*SPAN_KINDS, *trace.all.words["op"], *(row.op for row in rows), *trace.tasks)
+        self._kept = _OWN_WORDS | {part for text in known for part in re.split(r"[./:]", text)}
+        self._kept |= {word for text in known for word in _WORD.findall(text)}
+        self._kept |= {kind.lane for kind in SPAN_KINDS.values()} | _methods(trace)
+        self._pseudonyms: dict[str, str] = {}
+        self._tables = dict(_new_chunks(trace, self))
+
+    def text(self, text: str) -> str:
+        """Each word that is not the runtime's own replaced; numbers and marks stay."""
+        return _WORD.sub(lambda found: self._word(found[0]), text)
+
+    def _word(self, word: str) -> str:
+        if prefix := _PREFIX.match(word):
+            return prefix[0] + self._word(word[prefix.end() :])
+        suffix = found[0] if (found := _SUFFIX.search(word)) else ""
+        base = word.removesuffix(suffix)
+        if (
+            not base
+            or base.isdigit()
+            or _HEX.fullmatch(word)
+            or not self._kept.isdisjoint((word, base))
+        ):
+            return word
+        known = self._pseudonyms
+        return known.setdefault(base, f"n{len(known) + 1}") + suffix
+
+    def row(self, row: NodeRow) -> NodeRow:
+        """A node of a graph table."""
+        return row._replace(
+            name=self.text(row.name),
+            inputs=tuple(map(self.text, row.inputs)),
+            reason=_TOKEN.sub(self._in_sentence, row.reason),
+            source="",
+            attrs={name: self._value(value) for name, value in row.attrs.items()},
+        )
+
+    def _in_sentence(self, found: re.Match[str]) -> str:
+        """Names in our own words of why a node was placed."""
+        parts = re.split("[:@^]", found[0])
+        is_name = "/" in found[0] or not self._nodes.isdisjoint(parts)
+        return self.text(found[0]) if is_name else found[0]
+
+    def _value(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.text(value)
+            case list() | tuple():
+                return [self._value(item) for item in value]
+            case dict():
+                return {self.text(str(name)): self._value(item) for name, item in value.items()}
+            case _:
+                return value
+
+    def document(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """An OTLP document without what is not known to be harmless."""
+        return {
+            "resourceSpans": [
+                {
+                    "resource": _resource(camel_keys(resource_spans.get("resource"))),
+                    "scopeSpans": [{"spans": list(self._spans(resource_spans))}],
+                }
+                for resource_spans in map(camel_keys, camel_keys(document).get("resourceSpans", ()))
+            ]
+        }
+
+    def _spans(self, resource_spans: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        for scope in map(camel_keys, resource_spans.get("scopeSpans", ())):
+            for span in map(camel_keys, scope.get("spans", ())):
+                yield self._span(span)
+
+    def _span(self, span: Mapping[str, Any]) -> dict[str, Any]:
+        attributes = attributes_of(span.get("attributes"))
+        kept = {
+            name: span[name]
+            for name in ("traceId", "spanId", "parentSpanId", "kind", "flags")
+            if name in span
+        }
+        times = {name: span.get(name) for name in ("startTimeUnixNano", "endTimeUnixNano")}
+        shown = dict(self._attributes(str(attributes.get("vizdist.kind", "")), attributes))
+        shown |= self._tables.get(str(span.get("spanId", "")).lower(), {})
+        return {
+            **kept,
+            **times,
+            "name": self.text(str(span.get("name", ""))),
+            "links": [_link(link) for link in map(camel_keys, span.get("links") or ())],
+            "status": _status(camel_keys(span.get("status"))),
+            "attributes": key_values(shown),
+        }
+
+    def _attributes(self, kind: str, attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        known = SPAN_KINDS.get(kind)
+        units = {**COMMON_ATTRIBUTES, **(known.attributes if known else {})}
+        for name, value in attributes.items():
+            if name in KEPT_TEXTS:
+                yield name, value
+            elif name in NAMING_TEXTS:
+                yield name, self.text(str(value))
+            elif units.get(name) and (units[name] == "hex" or not isinstance(value, str)):
+                yield name, value
+
+    def manifest(self, manifest: Manifest) -> Manifest:
+        """What may be said of the run as a whole."""
+        tasks = [
+            replace(task, pid=0, address="", error=_hidden(task.error)) for task in manifest.tasks
+        ]
+        return Manifest(
+            run_id=REDACTED,
+            schema_version=manifest.schema_version,
+            workload=self.text(manifest.workload),
+            strategy=manifest.strategy,
+            versions=manifest.versions,
+            tasks=tasks,
+            started_ns=manifest.started_ns,
+            ended_ns=manifest.ended_ns,
+            steps=manifest.steps,
+            outcome=manifest.outcome,
+            error=_hidden(manifest.error),
+            recorded=manifest.recorded,
+            written=manifest.written,
+            clocks={f"host {n}": c for n, c in enumerate(manifest.clocks.values(), 1)},
+            totals=manifest.totals,
+        )
+
+
+def _methods(trace: Trace) -> set[str]:
+    """Names of our services' methods; those of a foreign trace may tell anything."""
+    spans = trace.all
+    codes = spans.columns["name"][spans.is_kind("rpc.client", "rpc.server")]
+    names = {spans.words["name"][code] for code in np.unique(codes).tolist()}
+    return set() if trace.is_foreign else names
+
+
+def _hidden(text: str) -> str:
+    return REDACTED if text else ""
+
+
+def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = attributes_of(resource.get("attributes"))
+    kept = {name: attributes[name] for name in _RESOURCE if name in attributes}
+    return {"attributes": key_values(kept)}
+
+
+def _link(link: Mapping[str, Any]) -> dict[str, Any]:
+    kind = attributes_of(link.get("attributes")).get("link.kind")
+    ids = {name: link[name] for name in ("traceId", "spanId") if name in link}
+    return ids | ({"attributes": key_values({"link.kind": kind})} if kind else {})
+
+
+def _status(status: Mapping[str, Any]) -> dict[str, Any]:
+    said = {"message": REDACTED} if status.get("message") else {}
+    return {name: status[name] for name in ("code",) if name in status} | said
+
+
+def _new_chunks(trace: Trace, redactor: Redactor) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Span id of a `graph.chunk` → the piece of the redacted table that it carries instead.
+
+    A table stays in as many pieces as it was, so that no span comes or goes.
+    """
+    for table in stored_tables(trace.all, trace.details_folder):
+        rows = [redactor.row(row) for row in table.rows]
+        chunks = chunks_of_rows(table.graph_id, table.stage, rows, pieces=len(table.spans))
+        yield from zip(map(hex_id, table.spans), chunks, strict=True)

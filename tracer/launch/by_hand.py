@@ -30,9 +30,10 @@ from tracer.server import LocalServer, Server
 def run_by_hand(
     task: TaskName, plan: Plan, job: Job, cluster: ClusterSpec, secret: str, report: Report
 ) -> Outcome:
-    """Raises RunFailed, or AddressError if the task's port cannot be bound."""
+    """Raises RunFailed, or AddressError if its port or socket cannot be had."""
     results: dict[TaskName, Mapping[str, Any]] = {}
     say_if_proxy_is_ignored(plan)
+    sockets = _sockets(plan, cluster)
     with scratch_folder() as scratch, Account(plan, cluster, scratch, name=str(task)) as account:
         server = start_server(
             task,
@@ -41,7 +42,7 @@ def run_by_hand(
             account.recorder,
             secret=secret,
             address=cluster.address(task),
-            sockets=_sockets(plan, cluster),
+            sockets=sockets,
             progress=_still_missing(report),
         )
         with closing(server), ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The tracer command: run, task, partition, cluster check, schema, list."""
+"""The tracer command: run, task, partition, cluster check, schema, list, doctor."""
 
 import argparse
 import difflib
@@ -156,6 +156,7 @@ def command_parser() -> Parser:
     schema.add_argument("--json", action="store_true", help="one JSON object on stdout")
     listing = command("list", "List workloads and strategies with their options.", _list)
     listing.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    command("doctor", "Say what a run finds here: versions, devices, limits, settings.", _doctor)
     return parser
 
 
@@ -276,6 +277,15 @@ def _cluster(parsed: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def _doctor(parsed: argparse.Namespace) -> int:
+    del parsed
+    from tracer.launch.doctor import report, written
+
+    for line in written(report()):
+        print(line)
+    return EXIT_DONE
+
+
 def _schema(parsed: argparse.Namespace) -> int:
     if parsed.json:
         kinds = {
@@ -283,6 +293,7 @@ def _schema(parsed: argparse.Namespace) -> int:
                 "says": kind.says,
                 "relation": kind.relation,
                 "lane": kind.lane,
+                "detail": kind.detail,
                 "attributes": dict(kind.attributes),
             }
             for kind in SPAN_KINDS.values()

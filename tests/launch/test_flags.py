@@ -22,6 +22,7 @@ FLAGS = {
     "cluster": ["action", "file"],
     "schema": ["--json"],
     "list": ["--json"],
+    "doctor": [],
 }  # fmt: skip
 
 

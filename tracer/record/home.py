@@ -32,6 +32,7 @@ RARE_SUFFIX = ".rare"
 COLLECTOR_LOCK = "collector.lock"
 SCRATCH_BYTES = 1 << 30  #: room that rings may need while the collector lags
 MAP_FIXED = 0x10  #: of mmap(2), the same on Linux and macOS; Python does not name it
+SHARED_MEMORY = Path("/dev/shm")
 PREFIX = "vizdist-"  #: of scratch folders
 ABANDONED_S = 600.0  #: after which a scratch folder without a process is nobody's
 
@@ -74,7 +75,7 @@ def make_private(buffer: mmap.mmap | bytearray) -> None:
 
 def make_scratch() -> Path:
     """A new scratch folder, in memory where there is room: pages on disk cost far more."""
-    root = Path("/dev/shm")
+    root = SHARED_MEMORY
     remove_abandoned(root)
     try:
         has_room = os.access(root, os.W_OK) and shutil.disk_usage(root).free > SCRATCH_BYTES

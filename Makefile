@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all lint bench picture clean
+.PHONY: demo test test-all test-gpu lint bench picture clean
 
 $(VENV)/.runtime: pyproject.toml .ci/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("vizdist needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
@@ -31,6 +31,9 @@ test: lint  ## everything that fits in twelve minutes
 test-all: lint  ## the full matrix, faults and every page: up to an hour
 	.ci/chromium $(BIN)/python
 	$(BIN)/pytest -m "not gpu"
+
+test-gpu: $(VENV)/.test  ## what needs a GPU: its tests, then runs and what their traces say
+	tests/gpu/run.sh
 
 bench: $(VENV)/.test .venv-tensorflow/.ready  ## ours and its peers, interleaved; prints JSON
 	for bench in tests/bench/bench_*.py; do PYTHONPATH=. $(BIN)/python $$bench || exit 1; done

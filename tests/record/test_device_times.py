@@ -96,6 +96,19 @@ def test_an_anchor_is_the_best_of_several_looks(driver: FakeDriver) -> None:
     assert clock.error_ns == 3_500
 
 
+def test_a_busy_host_looks_more_often_and_believes_no_short_line() -> None:
+    driver = FakeDriver()
+    late = iter([2_000_000] * 24 + [30_000] + [9_000_000] * 25)
+    driver.wake_up_ns = lambda: next(late)
+    clock = clock_of(driver)
+    clock.anchor()
+    assert clock.error_ns == 15_000
+    driver.clock.advance(S // 10)
+    clock.anchor()
+    assert clock.error_ns == 4_500_000
+    assert clock.drift == 0
+
+
 class Device:
     """A GPU whose work is timed."""
 

@@ -13,6 +13,8 @@ import torch
 from tests.clusters import TestCluster, running_cluster
 from tests.fake_gpu import FakeDriver
 from tests.fakes import Recording, SpanData, check, recorded
+from tests.golden_cases import CASES
+from tests.golden_on_gpus import check_step_on_gpus
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
@@ -245,6 +247,14 @@ def test_a_shape_that_was_computed_on_the_gpu_is_brought_to_the_host() -> None:
         given = torch.tensor([2, 0], dtype=torch.int32)
         with pytest.raises(StepError, match=r"shape '\[4, 0\]' is invalid"):
             session.run("flat:0", {"x:0": X, "half:0": given})
+
+
+@each_executor
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_on_gpus_gives_what_tensorflow_gave(case: str, executor: ExecutorKind) -> None:
+    driver = FakeDriver()
+    check_step_on_gpus(case, executor, driver, driver.clock)
+    assert driver.num_waits > 0, "nothing went to a GPU"
 
 
 def test_a_task_that_ends_tells_how_its_clocks_stood() -> None:

@@ -22,7 +22,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
 
-TRIES: Final = 5  #: events an anchor is the best of
+LOOKS: Final = 5  #: events an anchor is the best of
+MOST_LOOKS: Final = 25  #: where the host is so busy that all of them are bad
+GOOD_ERROR_NS: Final = 20_000
 FIRST_LINE_NS: Final = 100_000_000  #: after which the second anchor is due
 LONGEST_GAP_NS: Final = 10_000_000_000  #: a float of so many ms still tells one microsecond
 
@@ -62,12 +64,20 @@ class DeviceClock:
         self._last: _Anchor | None = None
 
     def anchor(self) -> None:
-        event, host, error = min((self._look() for _ in range(TRIES)), key=lambda seen: seen[2])
+        event, host, error = self._best_look()
         if self._last is None:
             self._first = self._last = _Anchor(event, host, error, 0)
             return
         passed = self._last.device + _ns(self._last.event.elapsed_time(event))
         self._last = _Anchor(event, host, error, passed)
+
+    def _best_look(self) -> tuple[Event, int, int]:
+        best = self._look()
+        for number in range(2, MOST_LOOKS + 1):
+            if number > LOOKS and best[2] <= GOOD_ERROR_NS:
+                break
+            best = min(best, self._look(), key=lambda seen: seen[2])
+        return best
 
     def _look(self) -> tuple[Event, int, int]:
         before = self._now()
@@ -87,10 +97,15 @@ class DeviceClock:
 
     @property
     def drift(self) -> float:
-        """How many ns more the host counts while the device counts one."""
+        """How many ns more the host counts while the device counts one.
+
+        0 while the line is too short to tell that from the errors of its ends.
+        """
         if self._first is None or self._last is None or not self._last.device:
             return 0.0
-        return (self._last.host - self._first.host) / self._last.device - 1.0
+        more = self._last.host - self._first.host - self._last.device
+        is_told = abs(more) > self._first.error + self._last.error
+        return more / self._last.device if is_told else 0.0
 
     @property
     def error_ns(self) -> int:

@@ -37,7 +37,7 @@ class GrowingRun:
         at = EPOCH + self.steps * STEP_NS
         context = trace_of_step("run-1", "run", self.steps)
         write = self._recorder.writer()
-        root = self._recorder.site("session.run", name=f"step {self.steps}")
+        root = self._recorder.site("session.run", name="step")
         inner = context.under(write.begin(root, context, at))
         op = self._recorder.site("op.run", name="mm", attributes={"vizdist.op": "MatMul"})
         for number in range(num_ops):

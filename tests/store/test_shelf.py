@@ -117,3 +117,18 @@ def test_a_trace_that_is_closed_leaves_no_map(tmp_path: Path) -> None:
     assert mapped(tmp_path / "0.trace") == 0
     library.open(ids[0])
     assert mapped(tmp_path / "0.trace") == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="tells maps on Linux only")
+def test_maps_and_files_do_not_grow_with_the_turns(tmp_path: Path) -> None:
+    run = GrowingRun(tmp_path / "a.trace")
+    library = Library()
+    trace_id = library.add(run.folder)
+    most, files = 0, set()
+    for _ in range(2 * FAN_IN**2):
+        grow(run, 1)
+        library.open(trace_id)
+        most = max(most, mapped(tmp_path))
+        files.add(sum(1 for _ in Path("/proc/self/fd").iterdir()))
+    assert most <= 3 * FAN_IN
+    assert len(files) <= 2  # a gzip file comes with the first turn

@@ -54,7 +54,8 @@ def _latest_loss(trace: Trace) -> tuple[int, float] | None:
     first = 0
     for segment in trace.segments:
         ended = segment.ended
-        at = np.argsort(ended.end, kind="stable")[-LOOKED_AT:]
+        most = min(LOOKED_AT, len(ended.end))
+        at = np.argpartition(ended.end, -most)[-most:] if most else ended.place
         latest += zip(ended.end[at], ended.place[at] + first, ended.step[at], strict=True)
         first += len(segment)
     for _, found, number in sorted(latest, reverse=True)[:LOOKED_AT]:

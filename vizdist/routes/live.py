@@ -18,7 +18,7 @@ them:
                                         without a word; "": a foreign file, of which nobody knows
      "error": ""}                       the root cause where it failed
 
-The first event comes at once; then one for each change, at most four a second, as `message`. When a
+The first event comes at once; then one for each change, at most ten a second, as `message`. When a
 run is over the last one comes as `end`, and the listener closes: an EventSource would ask again
 else. A comment keeps the line warm. Times are as in all answers: ns from the trace's start.
 """
@@ -40,7 +40,7 @@ from vizdist.store.library import Library
 from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
-LOOK_S: Final = 0.25  #: between two looks at a trace
+LOOK_S: Final = 0.1  #: between two looks at a trace; one that did not change costs 0.1 ms
 HEARTBEAT_S: Final = 15.0  #: a line that says nothing for so long may be cut by what lies between
 LISTENERS: Final = 64  #: streams at one time; a browser holds six to one server
 

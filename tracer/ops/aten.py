@@ -17,6 +17,7 @@ import torch
 
 from tracer.model.graph import Node
 from tracer.model.refusal import did_you_mean
+from tracer.ops.attention import OF_OTHER_DEVICES
 from tracer.ops.dtypes import dtype_name, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.ops.random import drawing
@@ -118,6 +119,8 @@ def _bind(overload: Any, is_list: bool, node: Node, context: OpContext) -> Kerne
     if "device" in names and not node.inputs:  # what it makes comes from nowhere else
         kwargs.setdefault("device", {"device": ""})
     op = QUICK.get(node.op, overload._op)
+    if context.torch_device.type != "cpu":
+        op = OF_OTHER_DEVICES.get(node.op, op)
     if any(map(_is_generator, kwargs.values())):
         op = drawing(op, context.torch_device)
     call = _call(op, node, kwargs, context)

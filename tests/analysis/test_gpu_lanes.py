@@ -1,4 +1,4 @@
-"""A run on GPUs, recorded like any other: streams have lanes, compute is the time of the GPU.
+"""A run on GPUs, recorded like any other: streams have lanes, compute is the time of the GPU."""
 
 from pathlib import Path
 

@@ -1,14 +1,16 @@
-"""Real clusters for tests, near (one process, plain calls) or over gRPC on loopback.
+"""Real clusters for tests: near (one process, plain calls), over gRPC, or over local sockets.
 
 A test asks the `start_cluster` fixture for a cluster and runs the same body over both. When the
 cluster goes, everything that must hold after any run is checked: no step, key or stub is left, no
 thread lives on, and the recorded spans obey the schema.
 """
 
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -48,11 +50,20 @@ class Tasks(Protocol):
 
 
 class GrpcTasks:
-    """Each task with a gRPC server of its own on loopback, all in this process."""
+    """Each task with a gRPC server of its own on loopback, all in this process.
+
+    With `sockets`, a folder, they talk by the unix sockets there.
+    """
 
     def __init__(
-        self, cluster: ClusterSpec, *, recorder_of: Callable[[TaskName], Recorder], **options: Any
+        self,
+        cluster: ClusterSpec,
+        *,
+        recorder_of: Callable[[TaskName], Recorder],
+        sockets: Path | None = None,
+        **options: Any,
     ) -> None:
+        self._sockets = sockets
         step_timeout_s = options.pop("step_timeout_s", 60.0)
         devices = options.pop("devices", {})
         clock = options.pop("clock", None)
@@ -67,7 +78,7 @@ class GrpcTasks:
             env = WorkerEnv(
                 task, make_devices(task, devices.get(task, ("cpu:0",))), recorder, **options
             )
-            transport = Transport(str(task), recorder=recorder)
+            transport = Transport(str(task), recorder=recorder, sockets=sockets)
             worker = Worker(env, WorkerCache(self._stubs(transport)))
             master = Master(worker, ClusterSpec({}), step_timeout_s=step_timeout_s)
             self.workers[task], self.masters[task] = worker, master
@@ -82,7 +93,8 @@ class GrpcTasks:
         return lambda task, address: RemoteWorker(transport, task, address)
 
     def dial(self, task: TaskName, recorder: Recorder) -> RemoteMaster:
-        return RemoteMaster(self._servers[task].address, recorder=recorder)
+        address = self._servers[task].address
+        return RemoteMaster(address, recorder=recorder, sockets=self._sockets)
 
     def close(self) -> None:
         for master in self.masters.values():
@@ -137,7 +149,7 @@ class TestCluster:
 def running_cluster(
     kind: str, spec: ClusterSpec, *, trace: bool = True, **options: Any
 ) -> Iterator[TestCluster]:
-    """A cluster of this kind, checked when it goes. Options are NearCluster's, and `detail`."""
+    """A cluster of a kind (near, grpc, local), checked when it goes. Options are NearCluster's, and `detail`."""
     before = set(threading.enumerate())
     detail = options.pop("detail", "op")
     with ExitStack() as stack:
@@ -146,6 +158,9 @@ def running_cluster(
             recording = stack.enter_context(recorded("client", options.get("clock"), detail))
         recorder_of = recording_of(recording)
         make = NearCluster if kind == "near" else GrpcTasks
+        if kind == "local":
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            options["sockets"] = Path(folder)
         tasks: Tasks = make(spec, recorder_of=recorder_of, **options)
         cluster = TestCluster(tasks, recording)
         try:

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from tests.clusters import WORKER_0, running_cluster
 from tracer.model.cluster import ClusterSpec
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
@@ -11,10 +13,11 @@ WORKLOAD = digits_mlp.workload()
 S_BYTES = 4 * (64 * 32 + 32 + 32 * 10 + 10)
 
 
-def test_digits_mlp_on_one_ps_moves_every_variable_once_each_way() -> None:
+@pytest.mark.parametrize("kind", ["grpc", "local"])
+def test_digits_mlp_on_one_ps_moves_every_variable_once_each_way(kind: str) -> None:
     spec = ClusterSpec.of_counts(ps=1, worker=1)
     captured = WORKLOAD.capture(0)
-    with running_cluster("grpc", spec) as cluster:
+    with running_cluster(kind, spec) as cluster:
         session = cluster.session(ParameterServerV1().assign(captured.graph, WORKER_0, spec))
         session.run(captured.init)
         x, y = next(WORKLOAD.batches(0, 0, 1))

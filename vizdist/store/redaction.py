@@ -199,7 +199,7 @@ def _hidden(text: str) -> str:
 
 def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
     attributes = attributes_of(resource.get("attributes"))
-    kept = {name: attributes[name] for name in _RESOURCE if name in attributes}
+    kept: dict[str, Any] = {name: attributes[name] for name in _RESOURCE if name in attributes}
     return {"attributes": key_values(kept)}
 
 

@@ -6,7 +6,7 @@ one of an epoch) is captured again, over the same variables; the next of its kin
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tracer.capture_graph.capture import Batch, Signature, StepCapture
 from tracer.model.graph import TensorSpec
@@ -67,30 +67,32 @@ class SignatureCache(Generic[Step]):
         self.seen: list[str] = []
         self._open_step = open_step
         self._close_step = close_step
-        self._steps: OrderedDict[Signature, Step] = OrderedDict()
-        self._last: Signature | None = None
+        self._steps: OrderedDict[tuple[Any, ...], tuple[Signature, Step]] = OrderedDict()
+        self._last: tuple[Any, ...] = ()
 
     def step_for(self, batch: Batch) -> Step:
-        signature = StepCapture.signature(batch)
-        step = self._steps.get(signature)
-        if step is None:
-            step = self._add(signature, batch)
-        if signature != self._last:
-            self._steps.move_to_end(signature)
-            self._last = signature
-        return step
+        """Called for every step, so what it compares is had without making a Signature."""
+        x, y = batch
+        key = x.dtype, x.shape, y.dtype, y.shape
+        if key != self._last:
+            if key not in self._steps:
+                self._add(key, batch)
+            self._steps.move_to_end(key)
+            self._last = key
+        return self._steps[key][1]
 
-    def _add(self, signature: Signature, batch: Batch) -> Step:
+    def _add(self, key: tuple[Any, ...], batch: Batch) -> None:
+        signature = StepCapture.signature(batch)
         text = signature_text(signature)
         is_known = text in self.seen
-        why = why_captured(signature, self._last, is_known=is_known)
+        last = self._steps[self._last][0] if self._last else None
+        why = why_captured(signature, last, is_known=is_known)
         if len(self._steps) == MOST_KEPT:
-            self._close_step(self._steps.popitem(last=False)[1])
-        step = self._steps[signature] = self._open_step(batch, text, why)
+            self._close_step(self._steps.popitem(last=False)[1][1])
+        self._steps[key] = signature, self._open_step(batch, text, why)
         if not is_known:
             self.seen.append(text)
-        return step
 
     def close(self) -> None:
         while self._steps:
-            self._close_step(self._steps.popitem()[1])
+            self._close_step(self._steps.popitem()[1][1])

@@ -1,0 +1,45 @@
+"""Every bundled workload under every strategy, with real processes; the dashboard reads the trace."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.launch.commands import tracer
+from tracer.strategies.registry import STRATEGIES
+from tracer.workloads.registry import WORKLOADS
+from vizdist.cli import main
+from vizdist.store.trace import open_trace
+
+pytestmark = pytest.mark.cluster
+
+STEPS = 8
+#: what a run prints with --json: a contract
+PRINTED = [
+    "workload", "strategy", "steps", "seconds", "steps_per_s", "loss", "accuracy", "bytes", "spans",
+    "trace",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "digits-mlp"])
+def test_it_runs_and_its_trace_opens(
+    tmp_path: Path, workload: str, strategy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--strategy", strategy, "--steps", str(STEPS), "--option", "batch=8", "--json")
+    done = tracer("run", workload, *flags, "--out", str(tmp_path / "t"))
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert list(printed) == PRINTED
+    assert math.isfinite(printed["loss"])
+    assert 0 <= printed["accuracy"] <= 1
+    assert printed["spans"]["recorded"] == printed["spans"]["written"]
+
+    trace = open_trace(tmp_path / "t")
+    assert len(trace.all) == printed["spans"]["written"]
+    assert {step.number for step in trace.steps} == set(range(1, STEPS + 1))
+    batches = trace.spans(kinds=["data.next"], step=3).span
+    assert trace.span(int(batches[0])).attributes["vizdist.batch"] == 8
+    assert main(["report", str(tmp_path / "t")]) == 0
+    assert f"{workload} · {strategy}" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Every bundled workload under every strategy, with real processes; the dashboard reads the trace."""
+"""Every bundled workload under every strategy, with real processes; the dashboard reads it."""
 
 import json
 import math

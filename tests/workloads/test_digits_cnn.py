@@ -1,4 +1,4 @@
-"""digits-cnn: learns better than the perceptron, as eager torch does, and is judged in eval mode."""
+"""digits-cnn: learns more than the perceptron, as eager torch does, and is judged in eval mode."""
 
 import pytest
 import torch

@@ -33,7 +33,7 @@ _RULE = 'return {"module": a torch module, "loss": loss(outputs, y), "data": pai
 
 
 def workload_of(given: object, name: str) -> Workload:
-    """Raises FactoryError for what is none; the first batch is taken, so that data are looked at."""
+    """Raises FactoryError for what is none; takes a first batch, so that data are looked at."""
     if isinstance(given, Workload):
         return given
     if not isinstance(given, Mapping):

@@ -48,7 +48,7 @@ _RULES: Mapping[type[torch.optim.Optimizer], _Rule] = {
 
 
 def read_optimizer(given: Any, module: nn.Module) -> Optimizer:
-    """`given`: an optimizer, or what makes one of parameters, such as a class. Raises FactoryError."""
+    """`given`: an optimizer, or what makes one, such as its class. Raises FactoryError."""
     if isinstance(given, torch.optim.Optimizer):
         return _read(given, module)
     if hasattr(given, "slots") and hasattr(given, "update"):

@@ -1,7 +1,7 @@
 """char-transformer: a small transformer learns to spell, letter by letter.
 
-What to look at: a graph of a thousand nodes in which every block looks alike, and an embedding whose
-gradient is as large as its table although a batch touches few of its rows.
+What to look at: a graph of a thousand nodes in which every block looks alike, and an embedding
+whose gradient is as large as its table although a batch touches few of its rows.
 """
 
 from collections.abc import Callable, Iterator

@@ -15,6 +15,7 @@ import {
 import { countOf, valueText } from "./graph_words.mjs";
 import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
+const NAME_AIR = 5; // between two names beside each other
 export const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
 
 export const bandFill = (theme) =>
@@ -105,7 +106,7 @@ function drawTitle(ctx, scene, box) {
     const bottom = y + box.h * zoom - 24;
     if (bottom > 4) drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), bottom));
   } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoom);
-  else drawFullTitle(ctx, scene, box, name, x, y, column - 12);
+  else drawFullTitle(ctx, scene, box, name, x - 4 * (column < 76), y, column - 8);
 }
 
 function drawUprightTitle(ctx, { theme }, name, x, y, height) {
@@ -129,8 +130,8 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
     const measure = (t) => textWidth(ctx, t, style);
     ctx.fillText(ellipsis(text, measure, room, { least: 3 }), x + 12, y + dy);
   };
-  const large = textWidth(ctx, name, font(14, 700)) <= room;
-  write(name, 28, large ? font(14, 700) : font(12, 700), theme.ink);
+  const sizes = [14, 12.5, 11].map((size) => font(size, 700));
+  write(name, 28, sizes.find((one) => textWidth(ctx, name, one) <= room) ?? sizes[2], theme.ink);
   const bands = scene.payload.bands.filter((band) => band.box === box.id && band.name);
   const mono = font(11, 400, CODE_FONT);
   if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
@@ -331,17 +332,21 @@ function placeName(ctx, scene, tile, level, labels) {
   const room = tile.room * Math.max(zoom, 1);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
   const lines = level.names ? linesOf(scene, tile, level) : [];
-  const spotOf = (most) => {
+  const spotOf = ([most, shown]) => {
     const name = ellipsis(text, (t) => textWidth(ctx, t, style), most);
-    const w = textWidth(ctx, name, style);
-    return name && { name, x: x - w / 2, y: top - 10, w, h: 12 + 12 * lines.length };
+    const widest = Math.max(textWidth(ctx, name, style),
+      ...shown.map((line) => Math.min(most + 14, textWidth(ctx, line, font(10.5)))));
+    const w = widest + NAME_AIR;
+    return name && { name, shown, x: x - w / 2, y: top - 10, w, h: 12 + 12 * shown.length };
   };
   const isFree = (spot) => spot && labels.every((label) => !touch(spot, label));
-  const widths = isChosen || !level.names ? [Infinity] : [room, room * zoom * 0.9];
-  const spot = widths.map(spotOf).find((one) => isChosen || isFree(one));
+  const fit = room * Math.min(1, zoom); // what neighbours leave is given later
+  const tries = isChosen || !level.names ? [[Infinity, lines]]
+    : [[fit, lines], [fit, []], [room, []]];
+  const spot = tries.map(spotOf).find((one) => isChosen || isFree(one));
   if (!spot) return null;
   labels.push(spot);
-  return { tile, x, top, text, style, lines, room, spot };
+  return { tile, x, top, text, style, room, spot };
 }
 
 /** Gives a name that was cut what its neighbours left over. */
@@ -349,19 +354,19 @@ function widen(ctx, name, labels) {
   const { spot, text, style, x } = name;
   const w = textWidth(ctx, text, style);
   if (spot.name === text || w > 1.8 * name.room) return;
-  const wide = { ...spot, name: text, x: x - w / 2 - 2, w: w + 4 };
+  const wide = { ...spot, name: text, x: x - (w + NAME_AIR) / 2, w: w + NAME_AIR };
   if (labels.every((label) => label === spot || !touch(wide, label))) Object.assign(spot, wide);
 }
 
-function writeName(ctx, scene, { tile, x, top, style, lines, room, spot }) {
+function writeName(ctx, scene, { tile, x, top, style, room, spot }) {
   const { theme } = scene;
   const under = bandFill(theme);
   ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
   ctx.font = style;
   haloText(ctx, spot.name, x, top, theme.ink, under);
   ctx.font = font(10.5);
-  lines.forEach((line, i) => {
-    const short = ellipsis(line, (t) => textWidth(ctx, t, font(10.5)), room + 2);
+  spot.shown.forEach((line, i) => {
+    const short = ellipsis(line, (t) => textWidth(ctx, t, font(10.5)), room + 14);
     if (short) haloText(ctx, short, x, top + 12 * (i + 1), theme.ink2, under);
   });
 }

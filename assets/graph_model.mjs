@@ -277,26 +277,23 @@ export function overview(model, width, height, top = 12) {
   return { boxes, frames, bundles, height: y };
 }
 
-/** Frames of one box from left to right; as low as the width allows, up to `most` rows of squares
- *  at first, more if they must. A frame that still finds no room starts a new line. */
+/** Frames of one box from left to right, with as many rows of squares as make the box lowest: up
+ *  to `most` at first, more if they must. A frame that finds no room starts a new line. */
 function packFrames(model, boxId, [x0, x1], y0, most) {
   const frames = framesOf(model, boxId);
+  const rows = bestRows(frames, x1 - x0, most);
+  const { widths, lines } = linesOf(frames, rows, x1 - x0);
   const { step } = FRAME;
-  const largest = Math.max(1, ...frames.map((frame) => frame.nodes.length));
-  let rows = Math.min(most, Math.ceil(Math.sqrt(largest)));
-  const columnsOf = (frame) => Math.ceil(frame.nodes.length / rows);
-  const widthOf = (frame) => Math.max(FRAME.least, columnsOf(frame) * step + 2 * FRAME.pad - 2);
-  const needed = () => frames.reduce((sum, frame) => sum + widthOf(frame) + FRAME.apart, 0);
-  while (needed() > x1 - x0 && rows < Math.max(most, 24)) rows += 1;
-  const spare = Math.max(0, x1 - x0 - needed()) / Math.max(1, frames.length);
-  const apart = FRAME.apart + Math.min(44, spare);
   const h = rows * step + 2 * FRAME.pad - 2;
   const line = FRAME.head + h + FRAME.foot;
+  const used = widths.reduce((sum, w) => sum + w + FRAME.apart, 0);
+  const spare = lines > 1 ? 0 : Math.max(0, x1 - x0 - used) / Math.max(1, frames.length);
+  const apart = FRAME.apart + Math.min(44, spare);
   let [x, y] = [x0, y0];
-  for (const frame of frames) {
-    const w = widthOf(frame);
+  frames.forEach((frame, at) => {
+    const w = widths[at];
     if (x + w > x1 && x > x0) [x, y] = [x0, y + line + FRAME.apart];
-    const columns = columnsOf(frame);
+    const columns = Math.ceil(frame.nodes.length / rows);
     frame.squares = frame.nodes.map((node, i) => ({
       node,
       x: x + FRAME.pad + (i % columns) * step,
@@ -304,8 +301,32 @@ function packFrames(model, boxId, [x0, x1], y0, most) {
     }));
     Object.assign(frame, { x, y: y + FRAME.head, w, h, room: w + apart - 4 });
     x += w + apart;
-  }
+  });
   return { placed: frames, height: y + line - y0 };
+}
+
+/** How wide frames are with so many rows of squares, and how many lines they take. */
+function linesOf(frames, rows, width) {
+  const widths = frames.map((frame) => Math.max(
+    FRAME.least, Math.ceil(frame.nodes.length / rows) * FRAME.step + 2 * FRAME.pad - 2,
+  ));
+  let [x, lines] = [0, 1];
+  for (const w of widths) {
+    if (x + w > width && x > 0) [x, lines] = [0, lines + 1];
+    x += w + FRAME.apart;
+  }
+  return { widths, lines };
+}
+
+function bestRows(frames, width, most) {
+  const largest = Math.max(1, ...frames.map((frame) => frame.nodes.length));
+  const heightOf = (rows) => linesOf(frames, rows, width).lines
+    * (FRAME.head + rows * FRAME.step + 2 * FRAME.pad + FRAME.foot + FRAME.apart);
+  let best = Math.min(most, Math.ceil(Math.sqrt(largest)));
+  for (let rows = best + 1; rows <= Math.max(most, 24); rows += 1) {
+    if (heightOf(rows) < heightOf(best)) best = rows;
+  }
+  return best;
 }
 
 /** Frames of a box with their nodes, in the order of the dataflow. */

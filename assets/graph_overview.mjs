@@ -12,7 +12,8 @@ export function drawOverview(ctx, scene, view, shift) {
   ctx.save();
   ctx.translate(0, -shift);
   for (const box of view.boxes) drawBox(ctx, scene, box);
-  for (const frame of view.frames) drawFrame(ctx, scene, frame);
+  const isShort = areShort(ctx, view);
+  for (const frame of view.frames) drawFrame(ctx, scene, frame, isShort);
   for (const bundle of view.bundles) drawBundle(ctx, scene, bundle);
   ctx.restore();
 }
@@ -41,7 +42,11 @@ function drawBox(ctx, { theme, words, payload }, box) {
   });
 }
 
-function drawFrame(ctx, scene, frame) {
+/** Whether numbered scopes leave out what they number, all alike: one of them has no room. */
+const areShort = (ctx, { frames }) => frames.some(({ label, room }) =>
+  /\/\d+$/.test(label) && textWidth(ctx, label, font(11, 600)) > room);
+
+function drawFrame(ctx, scene, frame, isShort) {
   const { theme, found } = scene;
   const isChosen = frame.nodes.some((node) => node.tile === found?.tile);
   roundRect(ctx, frame.x, frame.y, frame.w, frame.h, 5);
@@ -64,7 +69,9 @@ function drawFrame(ctx, scene, frame) {
   ctx.textBaseline = "alphabetic";
   const middle = frame.x + frame.w / 2;
   const label = frame.label || scene.words.kinds[frame.kind] || "";
-  const name = ellipsis(label, (t) => textWidth(ctx, t, font(11, 600)), frame.room, { least: 3 });
+  const measure = (t) => textWidth(ctx, t, font(11, 600));
+  const shown = isShort ? label.split("/").at(-1) : label;
+  const name = ellipsis(shown, measure, frame.room, { least: 3 });
   ctx.font = font(11, 600);
   ctx.fillStyle = theme.ink;
   ctx.fillText(name, middle, frame.y - 5);

@@ -314,6 +314,38 @@ def test_a_bundle_of_pairs_tells_what_it_holds() -> None:
     assert [pair.recv for pair in found.pairs] == ["r3", "r0", "r2", "r1"]
 
 
+def test_every_step_of_a_graph_looks_the_same_but_for_its_heat() -> None:
+    rows = device_rows(MLP)
+    first, second = (
+        graph_payload({"device": rows}, "device", StepMeasures({row.name: found for row in rows}))
+        for found in (Measured(time=5, runs=1), Measured(time=7000, wait=3, bytes=9, runs=1))
+    )
+    for part in ("tiles", "boxes", "bands", "links", "frames"):
+        assert first[part] == second[part]
+    assert first["nodes"] != second["nodes"]
+
+
+def test_what_counts_steps_stands_after_what_reads_the_count() -> None:
+    rows = [
+        row("count", "VarHandleOp"),
+        row("v", "VarHandleOp"),
+        row("count/Read", "ReadVariableOp", "count"),
+        row("v/Read", "ReadVariableOp", "v"),
+        row("rate", "Pow", "count/Read"),
+        row("mm", "MatMul", "v/Read"),
+        row("_retval_loss_0_0", "_Retval", "mm"),
+        row("gradients/mm", "MatMul", "mm"),
+        row("train/update_v", "ResourceApplyAdam", "v", "rate", "gradients/mm"),
+        row("train/count", "AssignAddVariableOp", "count", "count/Read"),
+        row("train", "NoOp", "^train/update_v", "^train/count"),
+    ]
+    tiles = graph_payload({"device": rows}, "device")["tiles"]
+    x = {tile["id"]: tile["x"] for tile in tiles}
+    assert x["count/Read"] < x["rate"] < x["train/update_v"]
+    assert x["count/Read"] < x["train/count"] < x["train"]
+    assert x["rate"] > x["mm"]
+
+
 def test_a_node_waits_for_its_values_and_then_to_be_run() -> None:
     measures = StepMeasures({"r": Measured(wait=70, runs=1), "a": Measured(queueing=5, runs=1)})
     nodes = graph_payload({"device": crossing()}, "device", measures)["nodes"]

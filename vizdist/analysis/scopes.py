@@ -11,7 +11,8 @@ from tracer.model.cluster import DeviceName
 
 BETWEEN = " ⇉ "  #: between the ids of the two tiles of a bundle
 _OUTER = ("gradients", "train")  # scopes of a whole pass: phases tell these already
-FAMILIES = ("read", "forward", "backward", "update", "variables", "reads", "updates")
+_PHASES = ("read", "forward", "backward", "update")
+FAMILIES = (*_PHASES, "variables", "reads", "assignments", "updates")
 _PASSES = {"backward": "gradients", "update": "train", "updates": "train"}
 
 

@@ -280,11 +280,14 @@ def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
 
 
 def _named(pairs: Sequence[PairFacts]) -> list[tuple[PairFacts, str]]:
-    """Pairs by what they carry; by its whole name where labels do not tell them apart."""
+    """Pairs by what they carry; where labels are alike, by as much of the name as tells apart."""
     labels = [pair.label for pair in pairs]
-    is_clear = len(set(labels)) == len(labels)
-    names = [pair.source.removesuffix("/Read") or pair.label for pair in pairs]
-    return list(zip(pairs, labels if is_clear else names, strict=True))
+    paths = [(pair.source.removesuffix("/Read") or pair.label).split("/") for pair in pairs]
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        if len(set(labels)) == len(labels):
+            break
+        labels = ["/".join(path[-depth:]) for path in paths]
+    return list(zip(pairs, labels, strict=True))
 
 
 def _byte_bar(pair: PairFacts, most: int, name: str) -> Component:

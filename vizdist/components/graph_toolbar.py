@@ -106,7 +106,9 @@ def legend(lang: Lang) -> Component:
         className="heat-legend",
         hidden=True,
     )
-    return html.Div([*tags, update, stack, heat], className="graph-legend")
+    says: dict[str, Any] = {"aria-label": t("graph.legend", lang), "data-scrolls": ""}
+    signs = [*tags, update, stack, heat]
+    return html.Div(signs, className="graph-legend", role="group", tabIndex=0, **says)
 
 
 def glyph_tile(kind: str, glyph: str) -> Component:

@@ -29,10 +29,17 @@ class FoldNode(NamedTuple):
     phase: str
     kind: str
     order: int
+    op: str = ""
 
     @property
     def family(self) -> str:
-        """What it may share a tile with: ops of its phase, or state of its kind."""
+        """What it may share a tile with: ops of its phase, or state of its kind.
+
+        What counts steps and what applies gradients stay apart: one comes before the pass that the
+        other ends, and together they would close a circle.
+        """
+        if self.kind == "update" and self.op.startswith("Assign"):
+            return "assignments"
         return f"{self.kind}s" if self.kind in STATE else self.phase
 
 

@@ -51,8 +51,9 @@ def _opening(ids: Sequence[str], reached: list[int], done: set[str]) -> str:
 
 
 def assign_columns(tiles: Sequence[Tile], flows: Iterable[Link]) -> dict[str, int]:
-    """Column of each tile: longest path from a source, then late tiles pulled to their consumers.
+    """Column of each tile: its longest path from a source.
 
+    Late tiles are then pulled to their consumers, and those that follow put behind their sources.
     `tiles` come in dataflow order; a flow from a later to an earlier one closes a loop and does not
     count. Columns without a tile are left out.
     """
@@ -66,9 +67,14 @@ def assign_columns(tiles: Sequence[Tile], flows: Iterable[Link]) -> dict[str, in
     rank: dict[str, int] = {}
     for tile in tiles:
         rank[tile.id] = 1 + max((rank[src] for src in inputs[tile.id]), default=-1)
+    followers = {tile.id for tile in tiles if tile.follows}
     for tile in reversed(tiles):
-        if tile.late and outputs[tile.id]:
-            rank[tile.id] = min(rank[dst] for dst in outputs[tile.id]) - 1
+        waiting = [dst for dst in outputs[tile.id] if dst not in followers] or outputs[tile.id]
+        if tile.late and waiting:
+            rank[tile.id] = min(rank[dst] for dst in waiting) - 1
+    for tile in tiles:
+        if tile.follows and inputs[tile.id]:
+            rank[tile.id] = 1 + max(rank[src] for src in inputs[tile.id])
     column = {r: i for i, r in enumerate(sorted(set(rank.values())))}
     return {name: column[r] for name, r in rank.items()}
 

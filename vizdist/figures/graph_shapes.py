@@ -31,7 +31,11 @@ Pointing = Literal["up", "down"]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A node or a folded scope. `late`: placed just before its first consumer."""
+    """A node or a folded scope.
+
+    `late`: placed just before its first consumer; `follows`: just after its last source, once that
+    has its place.
+    """
 
     id: str
     box: str
@@ -39,6 +43,7 @@ class Tile:
     label_width: float = 0.0
     late: bool = False
     is_backward: bool = False
+    follows: bool = False
 
 
 class Link(NamedTuple):

@@ -3,7 +3,8 @@
 Rows of the trace's node table and measurements in, plain JSON values out.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
@@ -79,8 +80,8 @@ def graph_payload(
     labels = {group.id: _label(graph, group) for group in groups}
     widths = {group.id: _label_width(graph, group, labels[group.id]) for group in groups}
     tiles = [_tile(graph, group, phases, widths[group.id]) for group in groups]
-    late = _late_tiles(graph, groups, tile_of)
-    tiles = [tile if tile.id not in late else _as_late(tile) for tile in tiles]
+    late = _late_tiles(graph, groups, tile_of, phases)
+    tiles = [_moved(tile, late) for tile in tiles]
     folded = [group.id for group in groups if group.is_folded]
     bundles = bundles_of(graph.pairs, tile_of, folded)
     pairs = [placed_pair(bundle, phases) for bundle in bundles]
@@ -133,7 +134,14 @@ def fold_nodes(graph: StageGraph, phases: Mapping[str, str]) -> list[FoldNode]:
     flows = [(edge.src, edge.dst) for edge in graph.flows()]
     order = dataflow_order(graph.tiles, flows)
     return [
-        FoldNode(name, graph.band_of[name], phases[name], graph.looks[name].kind, place)
+        FoldNode(
+            name,
+            graph.band_of[name],
+            phases[name],
+            graph.looks[name].kind,
+            place,
+            graph.nodes[name].op,
+        )
         for place, name in enumerate(order)
     ]
 
@@ -180,26 +188,43 @@ def _label(graph: StageGraph, group: Group) -> str:
     return short_name(graph.nodes[group.members[0]])
 
 
-def _late_tiles(graph: StageGraph, groups: Sequence[Group], tile_of: Mapping[str, str]) -> set[str]:
-    """Variables, reads, feeds, and whatever is made of constants alone."""
-    late = set()
-    constant = set()
+def _late_tiles(
+    graph: StageGraph,
+    groups: Sequence[Group],
+    tile_of: Mapping[str, str],
+    phases: Mapping[str, str],
+) -> dict[str, bool]:
+    """Variables, reads, feeds, and ops that nothing fed reaches; whether each of them writes.
+
+    These are made of constants alone, or beyond the forward pass of variables (what an optimizer
+    does with its step count).
+    """
+    late: set[str] = set()
+    constant: set[str] = set()
+    settled: set[str] = set()
     inputs: dict[str, list[str]] = {group.id: [] for group in groups}
     for src, dst, _ in graph.flows():
         if src in tile_of and dst in tile_of and tile_of[src] != tile_of[dst]:
             inputs[tile_of[dst]].append(tile_of[src])
     for group in groups:
         kinds = {graph.looks[name].kind for name in group.members}
-        made = kinds == {"const"} or (inputs[group.id] and kinds <= {"const", "compute"})
+        known = constant if phases[group.members[0]] == "forward" else settled
+        made = kinds == {"const"} or (inputs[group.id] and kinds <= {"const", "compute", "update"})
         if kinds <= set(LATE_KINDS):
             late.add(group.id)
-        elif made and all(src in constant for src in inputs[group.id]):
-            constant.add(group.id)
-    return late | constant
+            settled |= set() if "feed" in kinds else {group.id}
+        elif made and known.issuperset(inputs[group.id]):
+            settled.add(group.id)
+            constant |= {group.id} if constant.issuperset(inputs[group.id]) else set()
+    kind_of = {group.id: graph.looks[group.members[0]].kind for group in groups}
+    return {name: kind_of[name] == "update" for name in late | settled}
 
 
-def _as_late(tile: Tile) -> Tile:
-    return Tile(tile.id, tile.box, tile.band, tile.label_width, True, tile.is_backward)
+def _moved(tile: Tile, late: Mapping[str, bool]) -> Tile:
+    """A late tile as such; one that writes has no consumer to stand before and follows."""
+    if tile.id not in late:
+        return tile
+    return replace(tile, follows=late[tile.id], late=not late[tile.id])
 
 
 # JSON
@@ -245,7 +270,7 @@ def _boxes(graph: StageGraph, layout: Layout, measures: StepMeasures) -> list[Js
 
 
 def _brackets(
-    layout: Layout, groups: Sequence[Group], phases: Mapping[str, str], late: Set[str]
+    layout: Layout, groups: Sequence[Group], phases: Mapping[str, str], late: Container[str]
 ) -> list[Json]:
     """Phases as x ranges; none for a graph that has only one.
 

@@ -20,13 +20,14 @@ pytestmark = pytest.mark.slow
 def bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The commands of a fresh environment that holds the wheel; dependencies are borrowed."""
     place = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", place, ROOT]
+    pip = ["-m", "pip", "--quiet"]
+    build = [sys.executable, *pip, "wheel", "--no-deps", "-w", str(place), str(ROOT)]
     subprocess.run(build, check=True, timeout=300)
     (wheel,) = place.glob("vizdist-*.whl")
     home = place / "venv"
     venv.create(home, with_pip=True)
-    python = home / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", wheel]
+    python = str(home / "bin" / "python")
+    install = [python, *pip, "install", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, timeout=300)
     (site,) = home.glob("lib/python*/site-packages")
     # a plain path: .pth files that lie there, such as a checkout's, are not followed
@@ -44,7 +45,8 @@ def run(command: Path, *arguments: str, folder: Path) -> str:
 
 @pytest.fixture
 def served(bin_folder: Path, tmp_path: Path) -> Iterator[str]:
-    command = [bin_folder / "vizdist", "serve", tmp_path, "--port", "0", "--no-browser"]
+    vizdist = str(bin_folder / "vizdist")
+    command = [vizdist, "serve", str(tmp_path), "--port", "0", "--no-browser"]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment

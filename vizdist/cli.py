@@ -1,4 +1,4 @@
-"""The commands serve, report, export and demo."""
+"""The commands serve, report, export, import and demo."""
 
 import argparse
 import contextlib
@@ -31,6 +31,11 @@ EXPORT_EXAMPLES = """examples:
   vizdist export run.trace run.otlp.jsonl.gz            every span as OTLP/JSON lines
   vizdist export run.trace shared.trace --redact        a folder to show to strangers
   vizdist export run.trace run.json --format perfetto   for ui.perfetto.dev
+"""
+TIME_UNITS = ("us", "ns", "ms", "s")
+IMPORT_EXAMPLES = """examples:
+  vizdist import host-a.trace host-b.trace -o run.trace   the hosts of one run
+  vizdist import kineto.json -o kineto.trace              a file of any format that serve opens
 """
 GRACE_S = 10.0  #: what a demo run gets to end by itself after Ctrl-C
 
@@ -109,6 +114,20 @@ def _parser() -> Parser:
         "--redact", action="store_true",
         help="leave out hosts, addresses, errors, logs and attributes of unknown meaning, and put "
         "pseudonyms in place of the names of nodes",
+    )  # fmt: skip
+
+    bring = commands.add_parser(
+        "import", help="merge the folders of a run's hosts, or make a folder of a foreign file",
+        allow_abbrev=False, description=run_import.__doc__, epilog=IMPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    bring.add_argument("traces", nargs="+", type=Path, metavar="FILE")
+    bring.add_argument(
+        "-o", dest="out", type=Path, required=True, metavar="DIR", help="a folder NAME.trace"
+    )
+    bring.add_argument(
+        "--time-unit", choices=TIME_UNITS, default="us",
+        help="of the times in a Chrome trace (default us, as its format says)",
     )  # fmt: skip
 
     demo = commands.add_parser(
@@ -223,15 +242,38 @@ def run_report(options: argparse.Namespace) -> int:
     return 0
 
 
+def run_import(options: argparse.Namespace) -> int:
+    """Makes one trace folder: of the folders of one run, or of one file of any known format."""
+    from vizdist.store.exporters import otlp  # noqa: PLC0415
+    from vizdist.store.merging import merge_folders  # noqa: PLC0415
+
+    if options.out.suffix != otlp.FOLDER_SUFFIX:
+        raise RequestError(f"-o {options.out}: a trace folder is called NAME{otlp.FOLDER_SUFFIX}")
+    _check_free(options.out)
+    paths = [_existing(path) for path in options.traces]
+    if len(paths) == 1 and paths[0].is_file():
+        trace = open_trace(paths[0], time_unit=options.time_unit)
+        num_spans = otlp.write(trace, options.out, None)
+    else:
+        num_spans = merge_folders(paths, options.out).written
+    print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)
+    return 0
+
+
+def _check_free(out: Path) -> None:
+    """Nothing is ever overwritten."""
+    if out.exists():
+        raise RequestError(f"{out} is there already; name one that is not, or remove it")
+    if not out.parent.is_dir():
+        raise RequestError(f"there is no folder {out.parent} to write into")
+
+
 def run_export(options: argparse.Namespace) -> int:
     """Writes a trace in another format: what could be read of it, all times and numbers kept."""
     from vizdist.store.exporters import chrome_json, csv_table, otlp  # noqa: PLC0415
     from vizdist.store.redaction import Redactor  # noqa: PLC0415
 
-    if options.out.exists():
-        raise RequestError(f"{options.out} is there already; name one that is not, or remove it")
-    if not options.out.parent.is_dir():
-        raise RequestError(f"there is no folder {options.out.parent} to write into")
+    _check_free(options.out)
     write = {"otlp": otlp.write, "perfetto": chrome_json.write, "csv": csv_table.write}
     trace = open_trace(_existing(options.trace))
     redactor = Redactor(trace) if options.redact else None
@@ -280,7 +322,13 @@ def _record(arguments: list[str], out: Path) -> None:
         raise RequestError(f"tracer run for {out.stem} ended with exit code {code}; see above")
 
 
-COMMANDS = {"serve": run_serve, "report": run_report, "export": run_export, "demo": run_demo}
+COMMANDS = {
+    "serve": run_serve,
+    "report": run_report,
+    "export": run_export,
+    "import": run_import,
+    "demo": run_demo,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

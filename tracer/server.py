@@ -14,8 +14,10 @@ from tracer.record.recorder import Recorder
 from tracer.rpc.server import serve
 from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.cuda import CUDA
 from tracer.runtime.device_finder import Progress
 from tracer.runtime.devices import make_devices
+from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface, WorkerStatus
 from tracer.runtime.master import Master
 from tracer.runtime.worker import Worker
@@ -40,6 +42,7 @@ class ServerConfig:
     step_s: float = 60.0
     passes: tuple[str, ...] = ()
     progress: Progress | None = None
+    driver: Driver = CUDA
 
 
 class LocalServer:
@@ -57,7 +60,7 @@ class LocalServer:
         with config.recorder.span("server.start", config.run):
             env = WorkerEnv(
                 local,
-                make_devices(local, devices, config.recorder),
+                make_devices(local, devices, config.recorder, config.driver),
                 recorder=config.recorder,
                 label=str(task),
             )
@@ -91,7 +94,9 @@ class Server:
         self.task = task
         with config.recorder.span("server.start", config.run) as span:
             env = WorkerEnv(
-                task, make_devices(task, devices, config.recorder), recorder=config.recorder
+                task,
+                make_devices(task, devices, config.recorder, config.driver),
+                recorder=config.recorder,
             )
             self._transport = Transport(
                 str(task),

@@ -15,6 +15,8 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
 from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
+from tracer.runtime.cuda import CUDA
+from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import MasterInterface
 from tracer.runtime.session import Session
 from tracer.server import LocalServer, ServerConfig
@@ -28,7 +30,7 @@ WORKER = TaskName("worker", 0)
 
 @contextmanager
 def task_of(
-    strategy: str,
+    strategy: str, devices: tuple[str, ...] = ("cpu:0",), driver: Driver = CUDA
 ) -> Iterator[tuple[MasterInterface, ClusterSpec, Recorder, list[SpanData]]]:
     """The only worker of a strategy's cluster: its master, its recorder, the spans at the end."""
     spec = STRATEGIES[strategy].cluster(Topology(workers=1))
@@ -36,12 +38,12 @@ def task_of(
     if STRATEGIES[strategy].is_local:
         with recorded() as recording:
             recorder = recording.recorder
-            config = ServerConfig(recorder, trace_of_step(RUN_ID, "run", 0))
-            with closing(LocalServer(WORKER, ("cpu:0",), config)) as server:
+            config = ServerConfig(recorder, trace_of_step(RUN_ID, "run", 0), driver=driver)
+            with closing(LocalServer(WORKER, devices, config)) as server:
                 yield server.master, spec, recorder, spans
             spans += recording.spans(at_end=True)
         return
-    with running_cluster("near", spec) as cluster:
+    with running_cluster("near", spec, devices={WORKER: devices}, driver=driver) as cluster:
         yield cluster.tasks.masters[WORKER], spec, cluster.tracing.recorder, spans
         assert cluster.recording is not None
         spans += cluster.recording.spans()
@@ -57,9 +59,16 @@ class Run:
 
 
 def trained(
-    workload: Workload, strategy: str, steps: int, *, seed: int = 0, trace: str = "all"
+    workload: Workload,
+    strategy: str,
+    steps: int,
+    *,
+    seed: int = 0,
+    trace: str = "all",
+    devices: tuple[str, ...] = ("cpu:0",),
+    driver: Driver = CUDA,
 ) -> Run:
-    with task_of(strategy) as (master, spec, recorder, spans):
+    with task_of(strategy, devices, driver) as (master, spec, recorder, spans):
         capture = workload.step_capture(seed)
         graphs: list[CapturedStep] = []
 

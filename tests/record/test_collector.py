@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import kill_recorder
+from tests.record.receivers import http_receiver
 from tests.record.written_trace import lines_of, read_table, segment_paths, spans_in
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import Manifest, TaskRecord, spans_path
-from tracer.record.collector import CollectorProcess, start_collector
+from tracer.record.collector import CollectorProcess, Orders, start_collector
 from tracer.record.manifest import read_manifest, write_manifest
 from tracer.record.recorder import FULL_FILES, Recorder
 
@@ -24,12 +25,12 @@ SOON_S = 20
 class Run:
     """A trace folder with a collector in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, orders: Orders | None = None) -> None:
         self.trace, self.scratch = folder / "a.trace", folder / "scratch"
         self.trace.mkdir()
         self.scratch.mkdir()
         write_manifest(self.trace, Manifest("run"))
-        self.collector: CollectorProcess = start_collector(self.trace, self.scratch, "run")
+        self.collector: CollectorProcess = start_collector(self.trace, self.scratch, "run", orders)
 
     def task(self, name: str) -> TaskRecord:
         return next(task for task in read_manifest(self.trace).tasks if task.task == name)
@@ -67,6 +68,27 @@ def test_what_tasks_record_stands_in_the_trace_with_three_equal_counts(run: Run)
     assert sum(len(read_table(path)[1]) for path in segment_paths(run.trace)) == 10_000
     pids = {run.task("collector").pid, run.task("worker:0").pid}
     assert pids == {run.collector.pid, os.getpid()}
+    assert run.task("collector").outcome == "done"
+
+
+def test_a_tight_loop_and_a_slow_receiver_lose_nothing_and_every_count_is_told(
+    tmp_path: Path,
+) -> None:
+    with http_receiver() as receiver:
+        receiver.answers.clear()
+        run = Run(tmp_path, Orders(receiver.url, flush_s=0.2))
+        recorder = Recorder(run.scratch, "worker:0")
+        writer, op = recorder.writer(), recorder.site("op.run")
+        for number in range(50_000):
+            writer.record(op, STEP, number, number + 1)
+        recorder.close()
+        counts = run.collector.stop(SOON_S)
+        receiver.answers.set()
+    assert (counts.recorded, counts.written, counts.error) == (50_000, 50_000, "")
+    assert run.num_spans_in_file() == 50_000
+    export = counts.export
+    assert (export["exported"], export["not_exported"]) == (0, 50_000)
+    assert read_manifest(run.trace).export == export
     assert run.task("collector").outcome == "done"
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_child_process_records_beside_its_parent(tmp_path: Path, method: str) 
     op = recorder.site("op.run", name="in the parent")
     recorder.writer().record(op, STEP, 1, 2)
     try:
-        context = multiprocessing.get_context(method)
+        context: Any = multiprocessing.get_context(method)
         child = context.Process(target=record_in_child, args=(str(trace.scratch), method))
         child.start()
         child.join(60)

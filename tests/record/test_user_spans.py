@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from opentelemetry import trace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.trace import SpanKind, Status, StatusCode
@@ -14,6 +15,7 @@ from tests.record.written_trace import read_table, segment_paths, value
 from tracer.model.step import trace_of_step
 from tracer.record import recorder as recorder_room
 from tracer.record.span_limits import limits_from
+from vizdist.store.trace import open_trace
 
 RUN = trace_of_step("", "run", 0)
 ERROR = 2  #: the code of a status in OTLP
@@ -174,3 +176,17 @@ def test_names_without_end_are_all_kept(users: Users, monkeypatch: pytest.Monkey
 def test_a_span_that_never_ends_is_shown_unfinished(users: Users) -> None:
     users.tracer.start_span("open")
     assert attributes(users.spans()["open"])["vizdist.unfinished"] is True
+
+
+def test_a_viewer_opens_what_was_odd_and_shows_it(users: Users) -> None:
+    odd: dict[str, Any] = {"text": "gpu\ud83e", "big": 2**64, "none": None, "": "empty"}
+    odd["tensor"] = torch.zeros(3, 2)
+    with users.tracer.start_as_current_span("odd", attributes=odd):
+        pass
+    users.spans()
+    trace = open_trace(users.trace.folder)
+    (number,) = trace.spans(kinds=["user.span"]).span.tolist()
+    shown = trace.span(number).attributes
+    assert shown["text"] == "gpu\ufffd"
+    assert shown["tensor"] == "Tensor torch.float32 [3, 2]"
+    assert shown["unnamed"] == "empty"

@@ -106,10 +106,16 @@ class Account:
     """
 
     def __init__(
-        self, plan: Plan, cluster: ClusterSpec, scratch: Path, name: str = LAUNCHER
+        self,
+        plan: Plan,
+        cluster: ClusterSpec,
+        scratch: Path,
+        name: str = LAUNCHER,
+        report: Callable[[str, None], None] = lambda _text, _share: None,
     ) -> None:
         self._plan = plan
         self._name = name
+        self._report = report
         self._scratch = scratch
         self._manifest = first_manifest(plan, cluster)
         self.counts = Counts(0, 0)
@@ -141,7 +147,9 @@ class Account:
             self._close(error)
 
     def _close(self, error: BaseException | None) -> None:
-        counts = self.counts = self._collector.stop(self._plan.limits.drain_s)
+        counts = self.counts = self._collector.stop(
+            self._plan.limits.drain_s, lambda text: self._report(text, None)
+        )
         if error is not None:
             error.add_note(f"what was recorded is in {self.folder}")
 

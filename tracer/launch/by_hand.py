@@ -34,7 +34,10 @@ def run_by_hand(
     results: dict[TaskName, Mapping[str, Any]] = {}
     say_if_proxy_is_ignored(plan)
     sockets = _sockets(plan, cluster)
-    with scratch_folder() as scratch, Account(plan, cluster, scratch, name=str(task)) as account:
+    with (
+        scratch_folder() as scratch,
+        Account(plan, cluster, scratch, str(task), report) as account,
+    ):
         server = start_server(
             task,
             job,

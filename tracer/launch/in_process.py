@@ -57,7 +57,7 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
     """Runs to the end. Raises RunFailed with the root cause, KeyboardInterrupt on Ctrl-C."""
     with (
         scratch_folder() as scratch,
-        Account(plan, job.cluster, scratch) as account,
+        Account(plan, job.cluster, scratch, report=report) as account,
         ExitStack() as stack,
     ):
         recorders = {

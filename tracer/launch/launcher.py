@@ -106,7 +106,7 @@ class Launcher:
         """
         with (
             scratch_folder() as scratch,
-            Account(self._plan, self._job.cluster, scratch) as account,
+            Account(self._plan, self._job.cluster, scratch, report=self._report) as account,
         ):
             try:
                 self._start(scratch, account)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tracer.model.refusal import Refusal
 from tracer.model.schema import DETAILS
 from tracer.record.collector import Counts, Orders
-from tracer.record.export_target import check_endpoint
+from tracer.record.export_target import target_from
 from tracer.record.otel_settings import is_disabled, resource_from
 from tracer.record.recorder import NO_RECORDER, RUN_ID, Recorder
 
@@ -76,9 +76,10 @@ def recording_from(parsed: argparse.Namespace) -> Recording:
     """Raises RecordingError or EndpointError."""
     if not (math.isfinite(parsed.flush_timeout) and parsed.flush_timeout >= 0):
         raise RecordingError(f"--flush-timeout {parsed.flush_timeout:g}: must be 0 seconds or more")
+    target_from(parsed.endpoint)  # says here, where a user looks, what is wrong with it
     return Recording(
         parsed.detail,
-        check_endpoint(parsed.endpoint),
+        parsed.endpoint,
         parsed.flush_timeout,
         bytes_from(parsed.max_trace_size),
     )

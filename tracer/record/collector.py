@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,20 +83,20 @@ class CollectorProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def stop(self, timeout: float) -> Counts:
+    def stop(self, timeout: float, report: Callable[[str], None] = lambda _: None) -> Counts:
         """Lets it write the rest and end. Call it when the tasks have ended.
 
         It is killed after `timeout` seconds without a sign of progress; the counts are then those
-        it noted last, with the error.
+        it noted last, with the error. `report` hears what it is about if that takes time.
         """
         if self._counts is None:
-            told = self._ask_for_end(timeout)
+            told = self._ask_for_end(timeout, report)
             last = told.splitlines()[-1:]
             is_well = last and self._process.returncode == 0
             self._counts = Counts(**json.loads(last[0])) if is_well else self._counts_so_far()
         return self._counts
 
-    def _ask_for_end(self, timeout: float) -> bytes:
+    def _ask_for_end(self, timeout: float, report: Callable[[str], None]) -> bytes:
         """What it wrote to its standard output until it ended."""
         orders, answers = self._process.stdin, self._process.stdout
         assert orders is not None
@@ -108,6 +108,9 @@ class CollectorProcess:
             selector.register(answers, selectors.EVENT_READ)
             while selector.select(timeout) and (part := answers.read(4096)):
                 told += part
+                for line in filter(None, part.decode().splitlines()):
+                    if not line.startswith("{"):
+                        report(line)
         self._end()
         return told
 
@@ -225,10 +228,14 @@ class Collector:
         update_manifest(self._trace, tell)
         return counts
 
+    def _tell_of_export(self) -> None:
+        if self._line.is_stop:
+            _tell_launcher(f"waiting for {self._endpoint} to take the rest of the spans")
+
     def _export(self) -> Mapping[str, Any]:
         if self._exporter is None:
             return {}
-        told = self._exporter.finish(self._orders.flush_s, self._sign_of_life)
+        told = self._exporter.finish(self._orders.flush_s, self._tell_of_export)
         return {
             "endpoint": self._endpoint,
             "exported": told.taken,

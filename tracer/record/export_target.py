@@ -64,13 +64,6 @@ class ExportTarget:
         return f"{scheme}{'s' if self.is_secure else ''}://{host}:{self.port}{path}"
 
 
-def check_endpoint(text: str) -> str:
-    """The value of `--endpoint`, which is empty where it is not given. Raises EndpointError."""
-    if text:
-        _target(text, "--endpoint", HTTP, is_whole=False)
-    return text
-
-
 def target_from(endpoint: str = "", environ: Environment = os.environ) -> ExportTarget | None:
     """Where to export to; None: nowhere. The flag wins over the environment.
 

@@ -100,14 +100,14 @@ class Exporter:
         return self._told
 
     def finish(self, timeout_s: float, progress: Callable[[], None] = lambda: None) -> Exported:
-        """All is offered: sends the rest for so long; calls `progress` meanwhile."""
+        """All is offered: sends the rest for so long; calls `progress` while that takes time."""
         with self._news:
             self._is_over = True
             self._news.notify()
         deadline = time.monotonic() + timeout_s
         while self._thread.is_alive() and (left := deadline - time.monotonic()) > 0:
-            progress()
             self._thread.join(min(PATIENCE_S, left))
+            progress()
         self._given_up.set()
         self._thread.join(PATIENCE_S)
         return self._told

@@ -256,9 +256,8 @@ class Recorder:
         for writer in self._writers:
             writer.disown()
         self._home.leave()
-        self._sites.close()
         self._home = Home.make(self._scratch, self.task)
-        self._sites.open(self._home.folder / SITES_FILE)
+        self._sites.reopen(self._home.folder / SITES_FILE)
         self._settle()
 
 

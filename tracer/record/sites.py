@@ -39,6 +39,12 @@ class Sites:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.write(self._file, b"".join(self._told))
 
+    def reopen(self, path: Path) -> None:
+        """In a forked child, where the lock may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+        os.close(self._file)
+        self.open(path)
+
     def close(self) -> None:
         """What is interned after is told to nobody."""
         with self._lock:

@@ -1,6 +1,6 @@
 // What the graph saves as a picture: what the canvas shows, with its signs and its heat in words.
 
-import { heat } from "./core.mjs";
+import { grouped, heat } from "./core.mjs";
 import { heatScale } from "./graph_controls.mjs";
 import { patch } from "./picture.mjs";
 import { drawTag } from "./shapes.mjs";
@@ -14,7 +14,7 @@ export function graphPicture(view) {
   const { width, height } = view.surface;
   const found = heatScale(view);
   const facts = words.picture_facts.replace("{stage}", words.stages[payload.stage])
-    .replace("{nodes}", payload.nodeCount).replace("{zoom}", view.zoom.toFixed(2));
+    .replace("{nodes}", grouped(payload.nodeCount)).replace("{zoom}", view.zoom.toFixed(2));
   const step = payload.step === null ? "" : ` · ${words.step.replace("{step}", payload.step)}`;
   return {
     name: `${host.dataset.title}-graph`,

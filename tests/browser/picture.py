@@ -1,4 +1,4 @@
-"""The picture of the README: the graph page on a run made now, with one op selected.
+"""The picture of the README: the graph page on a run made now, all of it in full colour.
 
 python -m tests.browser.picture PICTURE.png
 """
@@ -15,9 +15,8 @@ from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
-RUN = ("run", "digits-mlp", "--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2")
-SELECTED = "fc1/addmm"
-SIZE = ViewportSize(width=1440, height=900)
+RUN = ("run", "digits-mlp", "--strategy", "parameter_server_v1", "--ps", "2", "--workers", "1")
+SIZE = ViewportSize(width=1600, height=900)
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(FLAGS))
             page = browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
             for url in serving(Library([run])):
-                take(page, f"{url}t/{path_id(run)}/graph?lang=en&sel=node:{SELECTED}", out)
+                take(page, f"{url}t/{path_id(run)}/graph?lang=en", out)
             browser.close()
 
 

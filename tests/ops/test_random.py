@@ -26,6 +26,13 @@ def test_a_draw_from_a_seed_is_torchs_own() -> None:
     assert torch.equal(got, torch.empty(99).bernoulli_(0.5))
 
 
+def test_a_turned_tensor_is_drawn_in_the_order_in_which_dropout_draws() -> None:
+    turned = torch.empty(9, 11).t()
+    got, _ = draw("aten.bernoulli.p", [{"input": 0}, 0.5], turned, SEED, start=1)
+    torch.manual_seed(5)
+    assert torch.equal(got, torch.empty_like(turned).bernoulli_(0.5))
+
+
 def test_the_next_draw_goes_on_where_the_last_one_ended() -> None:
     first, state = draw("aten.rand.generator", [[7]], SEED, start=0)
     second, _ = draw("aten.rand.generator", [[7]], state, start=0)

@@ -13,7 +13,7 @@ from tracer.capture_graph.rules import plain
 from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Input, Node, TensorSpec
 from tracer.ops.aten import template_of
-from tracer.ops.dtypes import spec_of, tensor_to_literal
+from tracer.ops.dtypes import UnknownDtype, spec_of, tensor_to_literal
 
 FOLDED = {"t", "view", "transpose", "permute", "expand", "unsqueeze", "squeeze", "_unsafe_view"}
 
@@ -110,8 +110,9 @@ class Lowering:
             "kwargs": {k: self._template(node, v, inputs) for k, v in node.kwargs.items()},
             "_phase": origin.phase,
         }
-        specs = tuple(map(_spec, _results(node)))
+        specs = self._specs(node, origin)
         if is_random:
+            _check_draw(node, origin)
             inputs.append(self._chain.start())
             attrs["kwargs"]["generator"] = {"generator": len(inputs) - 1}
             specs = (*specs, STATE)
@@ -127,6 +128,18 @@ class Lowering:
         if is_random:
             self._chain.left(Input(name, len(specs) - 1))
         return Input(name)
+
+    def _specs(self, node: fx.Node, origin: Origin) -> tuple[TensorSpec, ...]:
+        results = _results(node)
+        if any(isinstance(dim, torch.SymInt) for each in results for dim in _shape(each)):
+            raise CaptureError(
+                f"{_where(node, origin)} has a shape that follows from values, and there are none "
+                "before the graph runs; mask with torch.where instead of taking elements out"
+            )
+        try:
+            return tuple(map(_spec, results))
+        except UnknownDtype as error:
+            raise CaptureError(f"{_where(node, origin)}: {error}") from None
 
     def _name(self, origin: Origin, owner: str | None, short: str) -> str:
         if owner:
@@ -145,12 +158,30 @@ class Lowering:
         try:
             return template_of(value)
         except TypeError as error:
-            raise CaptureError(f"{node.target} of {node.name} cannot be lowered: {error}") from None
+            raise CaptureError(f"{_where(node, origin_of(node))}: {error}") from None
+
+
+def _where(node: fx.Node, origin: Origin) -> str:
+    """`aten.abs.default in encoder/fc1 (folder/file.py:12)`."""
+    layer = f" in {origin.scope}" if origin.scope else ""
+    return f"{node.target}{layer}" + (f" ({origin.source})" if origin.source else "")
+
+
+def _check_draw(node: fx.Node, origin: Origin) -> None:
+    if origin.phase == "backward":
+        raise CaptureError(
+            f"{_where(node, origin)} draws random numbers again in the backward pass, where it "
+            "needs those of the forward pass; leave what draws (Dropout) out of the checkpoint"
+        )
 
 
 def _results(node: fx.Node) -> list[Any]:
     value = node.meta["val"]
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _shape(value: Any) -> Iterable[Any]:
+    return value.shape if isinstance(value, Tensor) else ()
 
 
 def _spec(value: Any) -> TensorSpec:

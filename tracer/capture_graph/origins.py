@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from traceback import walk_tb
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -120,8 +121,23 @@ def _user_line() -> str:
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith(_HERE):
         return ""
-    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
+    return _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def users_line(trace: TracebackType | None) -> str:
+    """The innermost such line that an exception passed, "" if it passed none."""
+    found = ""
+    for frame, line in walk_tb(trace):
+        file = frame.f_code.co_filename
+        if not _is_machinery(file) and not file.startswith(_HERE):
+            found = _line(file, line)
+    return found
+
+
+def _line(file: str, number: int) -> str:
+    return f"{'/'.join(Path(file).parts[-2:])}:{number}"
 
 
 def _is_machinery(file: str) -> bool:
-    return file == __file__ or file.startswith(_TORCH)
+    """Also text that torch compiles, which is in no file."""
+    return file == __file__ or file.startswith((_TORCH, "<"))

@@ -6,10 +6,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.capture_graph.optimizers import Optimizer
-from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of
+from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of, users_line
 from tracer.capture_graph.state import StateValues
 
 LossFn = Callable[[Any, Tensor], Tensor]
@@ -41,27 +46,42 @@ def trace_step(
     def step(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
         parameters = {name: given[name].requires_grad_() for name in state.parameters}
         buffers = {name: given[name].clone() for name in state.buffers}
-        with recorder.layers(module):
-            outputs = _call(module, {**parameters, **buffers}, given["x"])
-        recorder.claim(outputs)
-        with recorder.scope("loss"):
-            loss = loss_fn(outputs, given["y"])
-            recorder.claim(loss)
-        if loss.dim():
-            raise CaptureError(
-                f"the loss has shape {list(loss.shape)}; a step needs one number, so reduce it "
-                "(for example with .mean())"
-            )
-        recorder.phase = "backward"
-        with recorder.scope(""):
-            gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        recorder.phase = "update"
-        with torch.no_grad():
-            new = _updated(optimizer, state, given, dict(zip(parameters, gradients, strict=True)))
-        kept = {f"new:{name}": value for name, value in buffers.items()}
-        return {"loss": loss, "outputs": outputs, **kept, **new}
+
+        def run() -> Outputs:
+            with recorder.layers(module):
+                outputs = module(given["x"])
+            recorder.claim(outputs)
+            with recorder.scope("loss"):
+                loss = loss_fn(outputs, given["y"])
+                recorder.claim(loss)
+            _check_loss(loss)
+            recorder.phase = "backward"
+            with recorder.scope(""):
+                wanted = list(parameters.values())
+                gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+            recorder.phase = "update"
+            with torch.no_grad():
+                by_name = dict(zip(parameters, gradients, strict=True))
+                new = _updated(optimizer, state, given, by_name)
+            return {"loss": loss, "outputs": outputs, **_buffers_after(module, state), **new}
+
+        return _with_values(module, {**parameters, **buffers}, run)
 
     return _trace(step, {**state.flat(), **batch})
+
+
+def _check_loss(loss: Tensor) -> None:
+    if loss.dim():
+        raise CaptureError(
+            f"the loss has shape {list(loss.shape)}; a step needs one number, so reduce it "
+            "(for example with .mean())"
+        )
+
+
+def _buffers_after(module: nn.Module, state: StateValues) -> Outputs:
+    """What the forward pass left in the buffers, by writing into them or by replacing them."""
+    now = {name.replace(".", "/"): buffer for name, buffer in module.named_buffers()}
+    return {f"new:{name}": now[name] for name in state.buffers if name in now}
 
 
 def _updated(
@@ -87,22 +107,47 @@ def trace_evaluation(
 
     def evaluate(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
         values = {name: given[name] for name in (*state.parameters, *state.buffers)}
-        with torch.no_grad(), recorder.layers(module):
-            outputs = _call(module, values, given["x"])
-        with torch.no_grad(), recorder.scope("metric"):
-            return {"metric": metric(outputs, given["y"]), "outputs": outputs}
 
-    was_training = module.training
+        def run() -> Outputs:
+            with torch.no_grad(), recorder.layers(module):
+                outputs = module(given["x"])
+            with torch.no_grad(), recorder.scope("metric"):
+                return {"metric": metric(outputs, given["y"]), "outputs": outputs}
+
+        return _with_values(module, values, run)
+
+    modes = [(layer, layer.training) for layer in module.modules()]
     try:
         module.eval()
         return _trace(evaluate, {**state.parameters, **state.buffers, **batch})
     finally:
-        module.train(was_training)
+        for layer, mode in modes:
+            layer.training = mode
 
 
-def _call(module: nn.Module, values: Mapping[str, Tensor], x: Tensor) -> Any:
-    named = {name.replace("/", "."): value for name, value in values.items()}
-    return torch.func.functional_call(module, named, (x,))
+class _Whole(nn.Module):
+    """Anything that is done with a module, as a module around it."""
+
+    def __init__(self, module: nn.Module, run: Callable[[], Outputs]) -> None:
+        super().__init__()
+        self.module = module
+        self.run = run
+
+    def forward(self) -> Outputs:
+        return self.run()
+
+
+def _with_values(
+    module: nn.Module, values: Mapping[str, Tensor], run: Callable[[], Outputs]
+) -> Outputs:
+    """`run` while the module holds these values.
+
+    Loss and backward pass run inside too: a penalty reads parameters, a checkpoint runs layers
+    again, and the module's own values would be constants of the graph.
+    """
+    named = {f"module.{name.replace('/', '.')}": value for name, value in values.items()}
+    outputs: Outputs = torch.func.functional_call(_Whole(module, run), named, ())
+    return outputs
 
 
 def _trace(
@@ -139,12 +184,25 @@ def _honest_batch_norm(*args: Any) -> Any:
 
 
 _aten = torch.ops.aten
+_VALUE_NEEDED = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
 _TWINS = {_aten.native_batch_norm.default: _honest_batch_norm}
 
 
 def _make_fx(function: Callable[..., Any], tensors: Sequence[Tensor]) -> torch.fx.GraphModule:
     trace = make_fx(function, _TWINS, tracing_mode="fake", _allow_non_fake_inputs=True)
-    return trace(*tensors)
+    try:
+        return trace(*tensors)
+    except _VALUE_NEEDED as error:
+        where = users_line(error.__traceback__)
+        raise CaptureError(
+            f"{where or 'the step'} asks for the value of a tensor, or for a shape that follows "
+            "from one, and there is none before the graph runs; compute with torch.where, or "
+            "decide before the step"
+        ) from error
 
 
 class _Replay(torch.fx.Interpreter):

@@ -20,7 +20,7 @@ from tracer.model.refusal import did_you_mean
 from tracer.ops.attention import OF_OTHER_DEVICES
 from tracer.ops.dtypes import dtype_name, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef
-from tracer.ops.random import drawing
+from tracer.ops.random import bernoulli, drawing
 
 MEMORY_FORMATS: dict[str, torch.memory_format] = {
     name: getattr(torch, name)
@@ -35,6 +35,7 @@ QUICK: dict[str, Kernel] = {
     "aten._unsafe_view.default": torch.reshape,
     "aten.add.Tensor": torch.add,
     "aten.addmm.default": torch.addmm,
+    "aten.bernoulli.p": bernoulli,
     "aten.bmm.default": torch.bmm,
     "aten.cat.default": torch.cat,
     "aten.clone.default": torch.clone,

@@ -28,3 +28,11 @@ def drawing(op: Kernel, device: torch.device) -> Kernel:
         )
 
     return draw
+
+
+def bernoulli(like: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """Draws in the order in which `like` lies in memory, as Dropout does.
+
+    The overload draws in the order of rows, another one where a tensor is turned.
+    """
+    return torch.empty_like(like).bernoulli_(p, generator=generator)

@@ -53,9 +53,10 @@ def main() -> None:
             for variant in variants
             for peer in peers
         }
-    loops = [in_worker_loop(workers, way) for workers in ("1", "2") for way in TRANSPORTS]
     report = {"bench": "parameter-server step", "load": os.getloadavg(), **figures}
-    print(json.dumps({**report, "loops": loops}, indent=1))
+    print(json.dumps(report, indent=1), flush=True)
+    loops = [in_worker_loop(workers, way) for workers in ("1", "2") for way in TRANSPORTS]
+    print(json.dumps({"loops": loops}))
 
 
 if __name__ == "__main__":

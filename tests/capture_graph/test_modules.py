@@ -52,6 +52,11 @@ def zeroed(layers: Any, x: Tensor) -> Tensor:
     return made
 
 
+def checkpointed(layers: Any, x: Tensor) -> Tensor:
+    made: Tensor = checkpoint(layers[0], x, use_reentrant=False)
+    return made
+
+
 def mean_square(outputs: Tensor, y: Tensor) -> Tensor:
     return (outputs**2).mean() + y.sum()
 
@@ -116,7 +121,7 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "a checkpoint, which runs its layers again in the backward pass": (
         lambda: Made(
-            lambda layers, x: checkpoint(layers[0], x, use_reentrant=False),  # type: ignore[no-any-return]
+            checkpointed,
             nn.Sequential(nn.Linear(8, 8), nn.Tanh()),
         ),
         SEQUENCES,
@@ -165,7 +170,7 @@ def test_each_layer_keeps_its_own_mode_when_an_evaluation_is_captured() -> None:
             r"aten._fft_r2c.default \(.*test_modules.py:\d+\): torch.complex64 has no name",
         ),
         (
-            lambda layers, x: checkpoint(layers[1], layers[0](x), use_reentrant=False),
+            lambda layers, x: checkpointed([layers[1]], layers[0](x)),
             r"aten.bernoulli.p in layers/1.* draws random numbers again in the backward pass",
         ),
     ],

@@ -2,9 +2,9 @@
 
     ("sub", "var", ("mul", "gradient", "learning_rate"))     is      var - gradient * learning_rate
 
-A form is (op, operands …), a name, or a number. A name stands for one value throughout a rule: `var`
-and the rule's slots for what they hold before the step, a slot with `'` for what it holds after.
-Every other name takes what it meets, a traced value or a number, and then means that only.
+A form is (op, operands …), a name, or a number. A name stands for one value throughout a rule:
+`var` and the rule's slots for what they hold before the step, a slot with `'` for what it holds
+after. Every other name takes what it meets, a traced value or a number, and then means that only.
 `("1 -", name)` is the number that one minus the named one gives.
 """
 
@@ -36,8 +36,8 @@ Form = Any  # a tuple, a name or a number, see above
 class Rule:
     """`forms`: what `var` and each slot become, by name; slots in the order of the op's inputs.
 
-    `operands` are the op's further inputs; numbers among them become constants of `dtype`, or of the
-    variable's where it is empty.
+    `operands` are the op's further inputs; numbers among them become constants of `dtype`, or of
+    the variable's where it is empty.
     """
 
     op: str

@@ -1,8 +1,8 @@
 """Adam as one op on a variable and its two moments (TF `training_ops.cc`).
 
 Inputs as TF orders them: var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad. TF
-adds epsilon to the root of `v`; torch (and the paper's first form) to the root of the bias-corrected
-`v`. A node with `_corrected_epsilon` means the latter.
+adds epsilon to the root of `v`; torch (and the paper's first form) to the root of the
+bias-corrected `v`. A node with `_corrected_epsilon` means the latter.
 """
 
 import torch

@@ -160,7 +160,7 @@ def _bind_momentum(node: Node, context: OpContext) -> Kernel:
 
 
 def number_in(context: OpContext) -> Callable[[Tensor], Number]:
-    """How a kernel takes a scalar operand: a GPU's stays a tensor, to read it would stop the host."""
+    """How a kernel takes scalars: a GPU's stay tensors, since to read one would stop the host."""
     return torch.Tensor.item if context.torch_device.type == "cpu" else lambda operand: operand
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tracer.cli import main
-from tracer.launch.account import LAUNCHER, FolderError, claim_folder
+from tracer.launch.account import LAUNCHER, FolderError, claim_folder, default_folders
 from tracer.launch.plan import Plan
 
 
@@ -66,6 +66,11 @@ def test_two_runs_at_once_get_folders_of_their_own(
     assert len(set(folders)) == 8
     with pytest.raises(FolderError, match="not empty"):
         claim_folder(replace(plan, out=str(folders[0])), LAUNCHER)
+
+
+def test_a_folder_of_a_users_own_model_has_a_name_for_every_file_system() -> None:
+    plan = Plan("run", workload="pack.train:make", strategy="one_device")
+    assert str(next(default_folders(plan, LAUNCHER))).startswith("pack.train.make-one_device-")
 
 
 @pytest.mark.parametrize(

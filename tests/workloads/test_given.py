@@ -94,6 +94,7 @@ X, Y = ROWS
         ({"module": nn.Linear(3, 1), "data": ROWS}, "returned no 'loss'"),
         (given(modle=1), "returned 'modle'; did you mean module"),
         (given(module=nn.Linear), "'module' of train:make is a type"),
+        (given(module=nn.Linear(3, 1, device="meta")), "has weight on meta; leave the module on"),
         (given(loss=3), "'loss' of train:make is a int"),
         (given(batch=0), "'batch' is 0; it must be a whole number from 1 on"),
         (given(data=[ROWS], batch=3), "'batch' is for two tensors"),

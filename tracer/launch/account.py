@@ -67,7 +67,7 @@ def _claim(path: Path) -> None:
 def default_folders(plan: Plan, name: str) -> Iterator[Path]:
     """`./<workload>-<strategy>-<time>.trace`, then the same with numbers behind it."""
     task = "" if name == LAUNCHER else name.replace(":", "-")
-    parts = (plan.title, plan.strategy, task, time.strftime("%Y%m%d-%H%M%S"))
+    parts = (plan.title.replace(":", "."), plan.strategy, task, time.strftime("%Y%m%d-%H%M%S"))
     stem = "-".join(part for part in parts if part)
     yield Path(f"{stem}.trace")
     yield from (Path(f"{stem}-{number}.trace") for number in count(2))

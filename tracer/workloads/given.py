@@ -40,8 +40,7 @@ def workload_of(given: object, name: str) -> Workload:
         raise FactoryError(f"{name} returned {_kind(given)}; {_RULE}, or a Workload")
     _check_keys(given, name)
     module, loss = given["module"], given["loss"]
-    if not isinstance(module, nn.Module):
-        raise FactoryError(f"'module' of {name} is {_kind(module)}; it must be a torch.nn.Module")
+    _check_module(module, name)
     if not callable(loss):
         raise FactoryError(f"'loss' of {name} is {_kind(loss)}; it must be a function (outputs, y)")
     evaluation = _evaluation(given, name)
@@ -66,6 +65,17 @@ def _check_keys(given: Mapping[Any, Any], name: str) -> None:
             raise FactoryError(f"{name} returned {key!r}{hint} Known are: {', '.join(KEYS)}")
     if missing := [key for key in REQUIRED if key not in given]:
         raise FactoryError(f"{name} returned no {' and no '.join(map(repr, missing))}; {_RULE}")
+
+
+def _check_module(module: Any, name: str) -> None:
+    if not isinstance(module, nn.Module):
+        raise FactoryError(f"'module' of {name} is {_kind(module)}; it must be a torch.nn.Module")
+    for where, value in (*module.named_parameters(), *module.named_buffers()):
+        if value.device.type != "cpu":
+            raise FactoryError(
+                f"'module' of {name} has {where} on {value.device}; leave the module on the CPU: "
+                "--devices says where it runs"
+            )
 
 
 def _evaluation(given: Mapping[str, Any], name: str) -> Evaluation | None:

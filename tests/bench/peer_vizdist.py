@@ -3,7 +3,7 @@
 The same work as peer_tensorflow: each step the client sends the batch with RunStep and fetches the
 loss. Variants are `1` or `2` (workers that step at once) and `1-traced`, `2-traced`, which record
 every step; `1KB` and `64MB` are steps that read a variable of that size from the ps. A collector
-runs all the time. PEER_TRANSPORT says how the processes talk.
+runs all the time. PEER_TRANSPORT says how the processes talk, PEER_DETAIL what is recorded.
 """
 
 import json
@@ -40,12 +40,13 @@ WORKLOAD = digits_mlp.workload()
 TASKS = (TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1))
 NOT_SAMPLED = SpanContext(0, 1, sampled=False)
 SCRATCH = "PEER_SCRATCH"  #: environment: folder of the rings
+DETAIL = os.environ.get("PEER_DETAIL", "op")
 SIZES = {"1KB": 1 << 10, "64MB": 64 << 20}
 
 
 def serve(task: TaskName) -> None:
     """Says its address, hears the cluster's, serves until standard input ends."""
-    recorder = Recorder(Path(os.environ[SCRATCH]), str(task))
+    recorder = Recorder(Path(os.environ[SCRATCH]), str(task), detail=DETAIL)
     server = Server(task, ("cpu:0",), ServerConfig(recorder, NOT_SAMPLED, sockets=sockets()))
     print(server.address, flush=True)
     addresses = dict(zip(TASKS, json.loads(sys.stdin.readline()), strict=True))
@@ -142,7 +143,7 @@ def main() -> None:
     collector = start_collector(trace, scratch, "bench")
     servers, cluster = start_servers()
     captured = WORKLOAD.capture(0)
-    recorder = Recorder(scratch, "client")
+    recorder = Recorder(scratch, "client", detail=DETAIL)
     clients = [Client(captured, cluster, task, recorder) for task in TASKS if task.job == "worker"]
 
     pulls = {name: pull_of(size, cluster) for name, size in SIZES.items()}

@@ -1,5 +1,6 @@
 """The traces a server shows: found in folders or added, opened on demand, named by opaque ids."""
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -36,7 +37,7 @@ class Entry:
 class _Opened:
     """A trace that is kept open, the stamp it was read at, and its segments."""
 
-    stamp: tuple[int, ...] = ()
+    stamp: tuple[object, ...] = ()
     trace: Trace | None = None
     shelf: Shelf = field(default_factory=Shelf)
 
@@ -126,10 +127,31 @@ class Library:
         return outcome_of(manifest, rest_s)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes when a trace grows: the time of its file, or of its manifest and columns."""
-    files = [manifest_path(path), path / COLUMNS, path / SPANS] if path.is_dir() else [path]
-    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
+def _stamp(path: Path) -> tuple[object, ...]:
+    """What changes when a trace grows: its file, or its manifest and columns, or its span files.
+
+    Times alone would not do: two changes within a tick of the file system's clock have the same.
+    """
+    if not path.is_dir():
+        return _state(path)
+    columns = sorted(_names(path / COLUMNS))
+    files = [] if columns else [_state(path / SPANS / name) for name in _names(path / SPANS)]
+    return _state(manifest_path(path)), *columns, *sorted(files)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder)]
+    except OSError:
+        return []
+
+
+def _state(path: Path) -> tuple[str, int, int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return path.name, 0, 0, 0
+    return path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _traces_in(folder: Path) -> Iterator[Path]:

@@ -1,22 +1,39 @@
 """The segments of one trace that are mapped: what is still there when it grew is not read again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.model.trace_folder import SEGMENT_SUFFIX
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import Problem, TraceError
 from vizdist.store.segments import Segment, read_segment
+from vizdist.store.tail import LinesFile, Tail
 
 _MERGES = 3  #: a collector merges at most once in half a second
 
 _Key = tuple[Path, int, int]  #: path, time of change, size: a segment is never written twice
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What the index of files of span lines held when they were read as a whole."""
+
+    lines: Sequence[LinesFile]
+    heads: Sequence[bytes]
+    segments: list[Segment]
+    problems: Sequence[Problem]
+
+
 class Shelf:
-    """Keeps what was read last; a segment that was merged into another is let go."""
+    """Keeps what was read last; a segment that was merged into another is let go.
+
+    Of span files it keeps what was read of them as a whole, `base`, and what came after, `tail`.
+    """
 
     def __init__(self) -> None:
         self._known: dict[_Key, Segment] = {}
+        self.base: Base | None = None
+        self.tail: Tail | None = None
 
     def read(self, paths: Iterable[Path]) -> list[Segment]:
         """Raises TraceError if one is none, or gone."""

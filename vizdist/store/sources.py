@@ -1,7 +1,9 @@
 """From a path to segments: our own folder as it is, everything else through an index."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypedDict, Unpack
 
@@ -15,10 +17,12 @@ from tracer.model.trace_folder import (
 )
 from vizdist.store.importers import chrome_json, otlp
 from vizdist.store.importing import Sink
-from vizdist.store.index import open_index
+from vizdist.store.index import Fill, open_index
+from vizdist.store.liveness import REST_S, RUNNING
 from vizdist.store.problems import Problem, TraceError, problem
 from vizdist.store.segments import Segment
-from vizdist.store.shelf import Shelf
+from vizdist.store.shelf import Base, Shelf
+from vizdist.store.tail import LinesFile, Tail
 
 
 class Importer(Protocol):
@@ -79,9 +83,29 @@ def _load_file(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     importer = next((one for one in IMPORTERS if one.sniff(path)), None)
     if importer is None:
         raise TraceError(f"{path.name} is of no format known here; known are {FORMATS}")
-    index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
-    folder = path.parent if importer.has_lines(path) else index.folder
-    return Source(_segments_of(index.folder, shelf), Manifest(""), index.problems, folder)
+    if not importer.has_lines(path):
+        index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
+        return Source(_segments_of(index.folder, shelf), Manifest(""), index.problems, index.folder)
+    lines = [LinesFile(path, path.name)]
+    fill = partial(importer.load, path)
+    segments, problems = _followed(path, lines, shelf, fill, options)
+    return Source(segments, Manifest(""), problems, path.parent)
+
+
+def _followed(
+    path: Path, lines: Sequence[LinesFile], shelf: Shelf, fill: Fill, options: OpenOptions
+) -> tuple[list[Segment], Sequence[Problem]]:
+    """Segments and problems of files of span lines; what was read of them before is kept."""
+    if shelf.base is not None and shelf.base.lines == lines:
+        tail = shelf.tail = shelf.tail or Tail(lines, shelf.base.heads, shelf.base.segments)
+        if tail.read():
+            said = [one for one in shelf.base.problems if one.kind != "torn"]  # it has grown since
+            return [*shelf.base.segments, *tail.segments], [*said, *tail.problems]
+    shelf.tail = None
+    heads = [line.head() for line in lines]
+    index = open_index(path, [line.path for line in lines], fill, options=options)
+    shelf.base = Base(lines, heads, _segments_of(index.folder, shelf), index.problems)
+    return shelf.base.segments, shelf.base.problems
 
 
 def _load_folder(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
@@ -99,10 +123,13 @@ def _load_folder(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     if _is_complete(segments, manifest):
         return Source(segments, manifest, problems, path)
     files = span_files(path)
-    if manifest.run_id and not any(file.stat().st_size for file in files):
+    if manifest.run_id and (
+        _is_begun(path, manifest) or not any(file.stat().st_size for file in files)
+    ):
         return Source((), manifest, problems, path)  # a run that recorded nothing (yet)
-    index = open_index(path, files, lambda sink: _fill_own(files, sink), options=options)
-    return Source(_segments_of(index.folder, shelf), manifest, (*problems, *index.problems), path)
+    lines = [LinesFile(file, f"{SPANS}/{file.name}", _task_of_file(file)) for file in files]
+    read, said = _followed(path, lines, shelf, partial(_fill_own, lines), options)
+    return Source(read, manifest, (*problems, *said), path)
 
 
 def _segments_of(folder: Path, shelf: Shelf) -> list[Segment]:
@@ -111,19 +138,27 @@ def _segments_of(folder: Path, shelf: Shelf) -> list[Segment]:
 
 def _is_complete(segments: Sequence[Segment], manifest: Manifest) -> bool:
     """A run's end merges its columns; while it goes on they are what there is."""
-    if manifest.outcome == "running":
+    if manifest.outcome == RUNNING:
         return bool(segments)
     return bool(segments) and sum(map(len, segments)) == manifest.written
+
+
+def _is_begun(path: Path, manifest: Manifest) -> bool:
+    """Whether a collector is at work whose first columns are still to come."""
+    columns = path / COLUMNS
+    if manifest.outcome != RUNNING or not columns.is_dir() or any(columns.iterdir()):
+        return False
+    return time.time() - manifest_path(path).stat().st_mtime < REST_S
 
 
 def span_files(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / SPANS).glob("*.otlp.jsonl*") if path.is_file())
 
 
-def _fill_own(files: Sequence[Path], sink: Sink) -> None:
+def _fill_own(lines: Sequence[LinesFile], sink: Sink) -> None:
     sink.is_foreign = False
-    for file in files:
-        otlp.load_lines(file, sink, f"{SPANS}/{file.name}", _task_of_file(file))
+    for file in lines:
+        otlp.load_lines(file.path, sink, file.name, file.task)
 
 
 def _task_of_file(file: Path) -> str:

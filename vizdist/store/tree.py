@@ -17,16 +17,20 @@ def mend_tree(table: Table) -> list[Problem]:
     problems = []
     if len(orphans):
         problems.append(problem("orphan", len(orphans), _name(table, int(orphans[0]))))
-    circles = _circles(up)
+    return problems + cut_circles(table)
+
+
+def cut_circles(table: Table) -> list[Problem]:
+    """Marks spans that are their own ancestors and takes the parent of the first of each circle."""
+    columns = table.columns
+    circles = _circles(_places_of_parents(columns["span"], columns["parent"]))
+    firsts = []
     for circle in circles:
         columns["flags"][circle] |= Flag.CYCLE
-        first = min(circle, key=lambda place: (int(columns["start"][place]), place))
-        columns["parent"][first] = 0
-    if circles:
-        count = sum(len(circle) for circle in circles)
-        first = min(circles[0], key=lambda place: (int(columns["start"][place]), place))
-        problems.append(problem("cycle", count, _name(table, first)))
-    return problems
+        firsts.append(min(circle, key=lambda place: (int(columns["start"][place]), place)))
+    columns["parent"][firsts] = 0
+    count = sum(map(len, circles))
+    return [problem("cycle", count, _name(table, firsts[0]))] if circles else []
 
 
 def _name(table: Table, place: int) -> str:

@@ -11,7 +11,7 @@ import orjson
 from vizdist.store.gzip_members import FileBlocks
 from vizdist.store.importing import DETAILS_FILE, Sink, head_of_file
 from vizdist.store.otlp_proto import spans_of_message
-from vizdist.store.otlp_reader import SpanFile
+from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
 from vizdist.store.otlp_spans import iterate_spans
 from vizdist.store.problems import TraceError
@@ -65,8 +65,14 @@ def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
     so.
     """
     reader = SpanFile(path, sink.limit)
+    sink.say("line", add_lines(reader.lines(salvage=True), sink, name, file_task), name)
+    sink.say("damaged" if reader.damage else "torn", reader.unread, name)
+
+
+def add_lines(lines: Iterable[Line], sink: Sink, name: str, file_task: str = "") -> int:
+    """Adds the spans of some lines; returns how many lines hold none that can be read."""
     bad = 0
-    for line in reader.lines(salvage=True):
+    for line in lines:
         text = line.text.strip()
         if not text:
             continue
@@ -76,8 +82,7 @@ def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
             continue
         place = Place(name, line.member, line.line)
         _add_all(iterate_spans(document), sink, name, place, file_task)
-    sink.say("line", bad, name)
-    sink.say("damaged" if reader.damage else "torn", reader.unread, name)
+    return bad
 
 
 def _add_all(

@@ -169,3 +169,16 @@ def test_making_a_workload_leaves_the_callers_random_numbers_alone() -> None:
     assert torch.equal(torch.get_rng_state(), state)
     assert random.getstate() == plain
     assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], numpy_state)
+
+
+def test_only_the_command_line_leads_to_an_import_of_the_users() -> None:
+    """Neither a page nor a message of the cluster can name a module."""
+    root = Path(__file__).parent.parent.parent
+    sources = [path for room in ("tracer", "vizdist") for path in (root / room).rglob("*.py")]
+    doors = ("workloads.imported", "workloads.requested")
+    using = {
+        str(path.relative_to(root))
+        for path in sources
+        if any(f"from tracer.{door} import" in path.read_text(encoding="utf-8") for door in doors)
+    }
+    assert using == {"tracer/cli.py", "tracer/workloads/requested.py"}

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -165,28 +167,55 @@ def test_an_unknown_update_rule_ends_in_assignments_beside_its_variable() -> Non
         torch.testing.assert_close(ours, value, rtol=1e-6, atol=1e-6)
 
 
-def test_evaluation_runs_in_eval_mode_on_the_same_variables() -> None:
+@pytest.mark.parametrize("apart", [False, True])
+def test_evaluation_runs_in_eval_mode_on_the_same_variables(apart: bool) -> None:
     torch.manual_seed(0)
     module, data = Convolutional(), batches(16)
-    test_x, test_y = batches(16, rows=5)[0]
-    step = capture_step(
-        module,
-        functional.cross_entropy,
-        SGD(0.3),
-        data[0],
-        evaluation=Evaluation((test_x, test_y), functional.cross_entropy),
-    )
+    x, y = batches(16, rows=5)[0]
+    held_out = Evaluation((x, y), functional.cross_entropy)
+    capture = StepCapture(module, functional.cross_entropy, SGD(0.3))
+    step = capture.step(data[0], evaluation=None if apart else held_out)
     runner = GraphRunner(step.graph)
     captured_losses(step, runner, data)
     eager_losses(module, torch.optim.SGD(module.parameters(), 0.3), data)
-    module.eval()
 
-    feeds = dict(zip(step.evaluation_feeds, (test_x, test_y), strict=True))
-    (metric,) = runner.run(step.metric, feeds=feeds)
+    if apart:
+        judged = capture.evaluation(held_out)
+        feeds = dict(zip(judged.feeds, judged.feed((x, y)), strict=True))
+        (metric,) = GraphRunner(judged.graph, runner.resources).run(judged.metric, feeds=feeds)
+    else:
+        feeds = dict(zip(step.evaluation_feeds, step.evaluation_feed((x, y)), strict=True))
+        (metric,) = runner.run(step.metric, feeds=feeds)
 
-    torch.testing.assert_close(
-        metric, functional.cross_entropy(module(test_x), test_y).detach(), rtol=1e-6, atol=1e-6
-    )
+    expected = functional.cross_entropy(module.eval()(x), y).detach()
+    torch.testing.assert_close(metric, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_an_evaluation_reads_running_statistics_and_draws_and_assigns_nothing() -> None:
+    capture = StepCapture(Convolutional(), functional.cross_entropy, SGD(0.1))
+    graph = capture.evaluation(Evaluation(batches(16)[0], functional.cross_entropy)).graph
+    (norm,) = ops(graph, "aten._native_batch_norm_legit_no_training.default")
+    assert {"norm/running_mean/Read", "norm/running_var/Read"} <= {i.node for i in norm.inputs}
+    assert not ops(graph, "aten.bernoulli.p")
+    assert not any(name.startswith("train") for name in graph)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=4))
+def test_whatever_the_rows_of_each_batch_training_is_eager_torchs(rows: list[int]) -> None:
+    torch.manual_seed(0)
+    module, resources, losses = Perceptron(), PlainResources(), []
+    capture = StepCapture(module, functional.cross_entropy, SGD(0.3, 0.9))
+    data = [batches(6, rows=count, count=1)[0] for count in rows]
+    for number, batch in enumerate(data):
+        step = capture.step(batch)
+        runner = GraphRunner(step.graph, resources)
+        if number == 0:
+            runner.run(step.init)
+        feeds = dict(zip(step.feeds, step.feed(batch), strict=True))
+        losses += runner.run(step.loss, step.train, feeds=feeds)[:1]
+    expected = eager_losses(module, torch.optim.SGD(module.parameters(), 0.3, 0.9), data)
+    torch.testing.assert_close(losses, [*expected], rtol=1e-5, atol=1e-6)
 
 
 def test_a_slot_is_read_before_a_value_that_does_not_depend_on_it_is_assigned() -> None:

@@ -1,6 +1,5 @@
 """Variables: read, assigned, updated out of place, and never used before they have a value."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,53 +126,3 @@ def test_a_value_of_another_shape_is_refused_unless_the_node_allows_it() -> None
 def test_a_gather_reads_rows_in_the_shape_of_its_indices() -> None:
     got = run("ResourceGather", variable(), torch.tensor([[2, 0]]))
     assert torch.equal(got, W[torch.tensor([[2, 0]])])
-
-
-ADAM = (0.9**3, 0.999**3, 0.01, 0.9, 0.999, 1e-3)  # powers, rate, betas, epsilon
-
-
-def moments() -> tuple[PlainVariable, PlainVariable, PlainVariable]:
-    return variable(), variable(torch.full_like(W, 0.2)), variable(torch.full_like(W, 0.04))
-
-
-def operands() -> list[Tensor]:
-    return [torch.tensor(number, dtype=torch.float64) for number in ADAM]
-
-
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_adam_is_tensorflows_formula(nesterov: bool) -> None:
-    weight, m, v = moments()
-    run("ResourceApplyAdam", weight, m, v, *operands(), G, use_nesterov=nesterov)
-    power1, power2, rate, beta1, beta2, epsilon = ADAM
-    mean, square = 0.2 * beta1 + G * (1 - beta1), 0.04 * beta2 + G * G * (1 - beta2)
-    step = mean * beta1 + G * (1 - beta1) if nesterov else mean
-    corrected = rate * (1 - power2) ** 0.5 / (1 - power1)
-    torch.testing.assert_close(m.value, mean)
-    torch.testing.assert_close(v.value, square)
-    torch.testing.assert_close(weight.value, W - corrected * step / (square.sqrt() + epsilon))
-    assert (weight.version, m.version, v.version) == (1, 1, 1)
-
-
-@pytest.mark.parametrize("corrected", [False, True])
-def test_where_scalars_stay_tensors_adam_is_the_same(corrected: bool) -> None:
-    on_host, elsewhere = moments(), moments()
-    node = Node("n", "ResourceApplyAdam", attrs={"_corrected_epsilon": corrected})
-    gpu = replace(context(), torch_device=torch.device("cuda"))
-    lookup(node.op).bind(node, context())(*on_host, *operands(), G)
-    lookup(node.op).bind(node, gpu)(*elsewhere, *operands(), G)
-    for one, other in zip(on_host, elsewhere, strict=True):
-        torch.testing.assert_close(one.value, other.value)
-        assert other.value is not None
-        assert other.value.dtype == torch.float32
-
-
-def test_adam_names_the_moment_that_has_no_value_yet() -> None:
-    weight, m, _ = moments()
-    with pytest.raises(OpError, match="uninitialized value w"):
-        run("ResourceApplyAdam", weight, m, variable(None), *operands(), G)
-    assert weight.version == m.version == 0
-
-
-def test_adam_refuses_a_gradient_of_another_shape() -> None:
-    with pytest.raises(OpError, match=r"shape \[3, 2\], the gradient has shape \[1, 2\]"):
-        run("ResourceApplyAdam", *moments(), *operands(), G[:1])

@@ -180,7 +180,11 @@ def _honest_batch_norm(*args: Any) -> Any:
     x, weight, bias, mean, variance, *rest = args
     if mean is None or variance is None:
         return _aten._native_batch_norm_legit.no_stats(x, weight, bias, *rest)
-    return _aten._native_batch_norm_legit.default(x, weight, bias, mean, variance, *rest)
+    given = (x, weight, bias, mean, variance)
+    is_training, *settings = rest
+    if not is_training:
+        return _aten._native_batch_norm_legit_no_training.default(*given, *settings)
+    return _aten._native_batch_norm_legit.default(*given, *rest)
 
 
 _aten = torch.ops.aten

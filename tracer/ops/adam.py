@@ -27,7 +27,7 @@ def _bind_adam(node: Node, context: OpContext) -> Kernel:
 
         def change(_old: Tensor | None) -> Tensor:
             value, mean, square = (_like(gradient, variable) for variable in (var, m, v))
-            moved = m.update(lambda _: torch.lerp(mean, gradient, 1 - beta1))
+            moved = m.update(lambda _: _between(mean, gradient, 1 - beta1))
             root = v.update(lambda _: _decayed_square(square, gradient, beta2)).sqrt()
             step = moved * beta1 + gradient * (1 - beta1) if nesterov else moved
             if is_corrected:
@@ -49,6 +49,12 @@ def _like(gradient: Tensor, variable: Variable) -> Tensor:
             f"{list(gradient.shape)}; they must be equal",
         )
     return value
+
+
+def _between(value: Tensor, other: Tensor, weight: Number) -> Tensor:
+    if isinstance(weight, Tensor):
+        return value + (other - value) * weight
+    return torch.lerp(value, other, weight)
 
 
 def _decayed_square(value: Tensor, gradient: Tensor, beta: Number) -> Tensor:

@@ -53,6 +53,10 @@ EXAMPLES: Mapping[str, str] = {
 """,
     "task": """example:
   tracer task --cluster cluster.json --job ps --index 0    one task of a cluster started by hand
+
+Every task of a cluster description writes a folder of the same run; vizdist import puts them
+together. To tell one run of a description from the next, set VIZDIST_RUN_ID to a word of your own,
+the same one for every task.
 """,
     "partition": """example:
   tracer partition graph.json --json | python -m json.tool

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.launch.commands import manifest, pid_of, running, tracer, until, wait_for_steps
+from tracer.launch.plan import run_id_of
+from tracer.model.cluster import ClusterSpec
 from tracer.model.trace_folder import Flag
+from vizdist.cli import main as vizdist
 from vizdist.store.trace import open_trace
 
 pytestmark = pytest.mark.cluster
@@ -75,6 +78,24 @@ def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) ->
         assert told["outcome"] == "done"
         assert told["recorded"] == told["written"] > 0
         assert {t["task"] for t in told["tasks"]} == {task, "collector"}
+    whole = tmp_path / "whole.trace"
+    folders = [str(tmp_path / name) for name in ("ps", "w0", "w1")]
+    assert vizdist(["import", *folders, "-o", str(whole)]) == 0
+    trace = open_trace(whole)
+    assert not trace.problems
+    assert [(step.number, step.task) for step in trace.steps] == [
+        (number, f"worker:{worker}") for number in (1, 2, 3) for worker in (0, 1)
+    ]
+    ends = trace.all.row[trace.relations.source], trace.all.row[trace.relations.target]
+    tasks = {tuple(trace.rows[row].task for row in pair) for pair in zip(*ends, strict=True)}
+    assert {("ps:0", "worker:1"), ("worker:1", "ps:0")} <= tasks
+
+
+def test_a_word_tells_one_run_of_a_cluster_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, other = ClusterSpec.of_counts(worker=2), ClusterSpec.of_counts(worker=3)
+    assert run_id_of(cluster) == run_id_of(cluster) != run_id_of(other)
+    monkeypatch.setenv("VIZDIST_RUN_ID", "tuesday")
+    assert run_id_of(cluster) == "tuesday"
 
 
 def test_a_client_that_is_told_to_stop_leaves_a_whole_trace(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ import argparse
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tracer.launch.devices import AUTO, devices_from
-from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id
+from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id, run_id_of
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
 from tracer.model.cluster import (
     ClusterError,
@@ -141,10 +142,11 @@ def plan_of_task(
         known = ", ".join(map(str, cluster.tasks()))
         raise BadRequest(f"task {task} is not in the cluster; it has {known}")
     parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
+    run_id = run_id_of(cluster)
     if parsed.workload:
-        return plan_from(parsed, declared)
+        return replace(plan_from(parsed, declared), run_id=run_id)
     return Plan(
-        run_id=new_run_id(),
+        run_id=run_id,
         out=parsed.out or "",
         topology=_topology(parsed),
         limits=_limits(parsed),

@@ -1,6 +1,8 @@
 """What a run is: the request of `tracer run`, checked, and the form in which its tasks get it."""
 
+import hashlib
 import json
+import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tracer.launch.recording import Recording
+from tracer.model.cluster import ClusterSpec
 from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.strategy import Topology
 
@@ -16,6 +19,7 @@ TRANSPORTS = ("grpc", "local")  #: gRPC streams; unix sockets beside shared memo
 
 PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
 SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"
+RUN_ID_VARIABLE = "VIZDIST_RUN_ID"  #: of tasks that are started by hand
 SCRATCH_VARIABLE = "VIZDIST_SCRATCH"  #: folder of rings and step counters
 
 
@@ -80,3 +84,15 @@ class Plan:
 def new_run_id() -> str:
     """Sortable by time, unique by chance: `20260131-142530-9f3a1c`."""
     return time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
+
+
+def run_id_of(cluster: ClusterSpec) -> str:
+    """The run of tasks that are started one by one: all of them come to the same without talking.
+
+    Who runs one cluster description several times tells the runs apart by RUN_ID_VARIABLE, set to
+    the same word for every task.
+    """
+    if told := os.environ.get(RUN_ID_VARIABLE):
+        return told
+    text = json.dumps(cluster.to_json(), sort_keys=True)
+    return f"cluster-{hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}"

@@ -1,9 +1,12 @@
 """What a record costs the traced process, and a span the collector. Prints JSON.
 
+Besides, what a user's own span costs, and what the export of a span does.
+
 Budgets: a record (begin and end, with both clock reads) ≤ 1 µs; the collector ≤ 10 µs CPU a span.
 Blocks of the ways to record take turns, so that a noisy minute hits all alike.
 """
 
+import gzip
 import json
 import shutil
 import sys
@@ -15,10 +18,13 @@ from pathlib import Path
 
 from tests.bench.blocks import spread
 from tracer.model.step import trace_of_step
-from tracer.model.trace_folder import Manifest
+from tracer.model.trace_folder import SPANS, Manifest
 from tracer.record.collector import TURN_S, start_collector
+from tracer.record.exporter import BATCH_LINES
+from tracer.record.facade import TracerProvider
 from tracer.record.home import make_scratch
 from tracer.record.manifest import write_manifest
+from tracer.record.otlp_message import num_spans, request_of
 from tracer.record.recorder import Recorder
 
 ROUNDS = 24
@@ -32,6 +38,7 @@ class Ways:
     def __init__(self, recorder: Recorder) -> None:
         self.context = trace_of_step("bench", "run", 1)
         self.recorder = recorder
+        self.tracer = TracerProvider(recorder).get_tracer("bench")
         lane = "executor CPU:0"
         what = {"vizdist.op": "MatMul", "vizdist.node": "layer1/MatMul"}
         self.op = recorder.site("op.run", name="layer1/MatMul", lane=lane, attributes=what)
@@ -70,6 +77,12 @@ class Ways:
             with self.recorder.span("data.next", self.context) as span:
                 span.set("vizdist.batch", 64)
 
+    def user_span(self, count: int) -> None:
+        """As a user's code makes them: OpenTelemetry's API, current, two attributes."""
+        for _ in range(count // 10):
+            with self.tracer.start_as_current_span("fetch", attributes={"a": 1}) as span:
+                span.set_attribute("b", "text")
+
     def loops(self) -> dict[str, Callable[[int], None]]:
         return {
             loop.__name__: loop
@@ -79,6 +92,7 @@ class Ways:
                 self.record,
                 self.open_close,
                 self.rare_span,
+                self.user_span,
             )
         }
 
@@ -95,7 +109,7 @@ def cost_of_recording(folder: Path) -> dict[str, object]:
         for number in range(ROUNDS):
             names = list(loops) if number % 2 == 0 else list(reversed(loops))
             for name in names:
-                count = BLOCK // 10 if name == "rare_span" else BLOCK
+                count = BLOCK // 10 if name in ("rare_span", "user_span") else BLOCK
                 started = time.perf_counter_ns(), time.thread_time_ns()
                 loops[name](BLOCK)
                 cpu[name].append((time.thread_time_ns() - started[1]) / count)
@@ -121,6 +135,20 @@ def cost_of_collecting(folder: Path) -> dict[str, object]:
         "cpu_us_per_span": round(1e6 * counts.cpu_seconds / counts.written, 2),
         "bytes_per_span": {kind: round(size[kind] / counts.written, 1) for kind in size},
     }
+
+
+def cost_of_exporting(trace: Path) -> dict[str, float]:
+    """CPU µs a span to turn what the file holds into requests, without sending them."""
+    lines: list[bytes] = []
+    for path in (trace / SPANS).iterdir():
+        lines += gzip.decompress(path.read_bytes()).splitlines()
+    began, spans, size = time.thread_time_ns(), 0, 0
+    for first in range(0, len(lines), BATCH_LINES):
+        request = request_of(lines[first : first + BATCH_LINES])
+        spans += num_spans(request)
+        size += len(request.SerializeToString())
+    cpu_us = (time.thread_time_ns() - began) / 1e3
+    return {"cpu_us_per_span": round(cpu_us / spans, 2), "bytes_per_span": round(size / spans, 1)}
 
 
 def _bytes_under(folder: Path) -> int:
@@ -152,6 +180,7 @@ def main() -> int:
             "bench": "record",
             "ns_per_span": cost_of_recording(Path(folder) / "record"),
             "collector": cost_of_collecting(Path(folder) / "collect"),
+            "export": cost_of_exporting(Path(folder) / "collect" / "bench.trace"),
         }
     print(json.dumps(result, indent=1))
     return 0

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.msgpack import decode as unpacked
 
 from tracer.model.trace_folder import Flag
 from tracer.record.home import (
@@ -171,7 +172,7 @@ class RareFiles:
                 return
             start = self._offset + LENGTH.size
             self._offset = start + length
-            yield json.loads(self._buffer[start : self._offset])
+            yield unpacked(self._buffer[start : self._offset])
 
     @property
     def _path(self) -> Path:

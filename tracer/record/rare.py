@@ -1,7 +1,7 @@
 """A thread's second ring: attributes of rare spans, as entries of any length.
 
-An entry is its length and then JSON; the length is written last, so an entry is seen only when
-whole. A file whose next length is GOES_ON is full: the thread goes on in the next file.
+An entry is its length and then MessagePack; the length is written last, so an entry is seen only
+when whole. A file whose next length is GOES_ON is full: the thread goes on in the next file.
 """
 
 import mmap

@@ -12,7 +12,6 @@ looks at `ctx.sampled` first.
 """
 # ruff: noqa: ARG002, ARG005 (NO_RECORDER takes what a recorder takes)
 
-import json
 import os
 import platform
 import random
@@ -23,6 +22,8 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.msgpack import encode as packed
 
 from tracer.model.schema import DETAILS, kinds_beyond
 from tracer.model.step import SpanContext, trace_of_step
@@ -200,8 +201,7 @@ class Recorder:
         """The same with all that `drain.Annotation` can hold; values are clean."""
         if not span:  # it is not recorded
             return
-        told = json.dumps({"span": span, **entry})
-        self.writer().annotate(told.encode())
+        self.writer().annotate(packed({"span": span, **entry}))
 
     def step_boundary(self) -> None:
         """Between two steps: waits for the collector where a ring is over-full; records that."""

@@ -22,6 +22,7 @@ const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
 const ZOOM = { least: 0.08, names: 0.8, alone: 0.8, most: 4 };
 const READABLE = 0.6; // a picture that fits at less than this opens as a whole
+const NEARLY = 0.88; // what is hardly wider than the canvas is shown as a whole
 const NARROW = 700; // below it one box is shown at a time
 const BOX_CHOICE = 48; // height of the buttons that choose it
 
@@ -240,7 +241,10 @@ export class GraphView {
     const { top, tall, margin } = this.extent;
     const room = height - margin - MARGIN.bottom;
     const least = box ? ZOOM.alone : ZOOM.least;
-    const whole = Math.min(1, Math.max(least, room / Math.max(1, tall)));
+    const high = Math.min(1, Math.max(least, room / Math.max(1, tall)));
+    const wide = (width - 2 * MARGIN.side) / Math.max(1, payload.width);
+    const whole = !box && wide < high && (isWhole || wide > NEARLY * high)
+      ? Math.max(least, wide) : high;
     const zoom = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
     const spare = Math.max(0, room - tall * zoom) / 2;
     const above = margin + Math.min(spare, 60);

@@ -35,7 +35,7 @@ export function drawGraph(ctx, scene, width, height) {
   for (const tile of scene.tiles) {
     if (isSeen(scene, tile, width, height)) drawTile(ctx, scene, tile, level);
   }
-  if (level.glyph) drawNames(ctx, scene, level, labels, width, height);
+  drawNames(ctx, scene, level, labels, width, height);
   if (scene.only) drawStubLabels(ctx, scene, labels);
   else if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
   drawMarks(ctx, scene, level);
@@ -310,12 +310,22 @@ function drawNames(ctx, scene, level, labels, width, height) {
   const order = scene.tiles
     .filter((tile) => (level.names || tile.count > 1) && isSeen(scene, tile, width, height))
     .sort((a, b) => (b.id === chosen) - (a.id === chosen) || valueOf(scene, b) - valueOf(scene, a));
+  if (!level.names) labels.push(...tileSpots(scene, width, height));
   const names = order.map((tile) => placeName(ctx, scene, tile, level, labels)).filter(Boolean);
   for (const name of names) widen(ctx, name, labels);
   ctx.textAlign = "center";
   ctx.textBaseline = "alphabetic";
   for (const name of names) writeName(ctx, scene, name);
   ctx.globalAlpha = 1;
+}
+
+/** Where tiles are small the rows are near: no name is worth a tile. */
+function tileSpots(scene, width, height) {
+  const half = halfTile(scene.zoom);
+  return scene.tiles.filter((tile) => isSeen(scene, tile, width, height)).map((tile) => {
+    const [x, y] = place(scene)(tile.x, tile.y);
+    return { x: x - half, y: y - half, w: 2 * half, h: 2 * half };
+  });
 }
 
 const valueOf = (scene, tile) =>

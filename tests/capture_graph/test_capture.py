@@ -288,8 +288,3 @@ def test_a_frozen_parameter_is_read_and_never_updated() -> None:
     graph = capture_step(module, functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
     assert "fc1/weight/Read" in graph
     assert "train/update_fc1/weight" not in graph
-
-
-def test_a_loss_of_many_numbers_is_refused_in_words() -> None:
-    with pytest.raises(CaptureError, match=r"the loss has shape \[8\].*\.mean\(\)"):
-        capture_step(Perceptron(), lambda out, _y: out.sum(1), SGD(0.1), batches(6)[0])

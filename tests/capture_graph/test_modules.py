@@ -147,6 +147,32 @@ def test_a_loss_may_read_the_modules_parameters() -> None:
     assert_trains_as_eager(module, penalized(module), batches(SEQUENCES))
 
 
+def test_what_a_module_returns_may_be_anything_that_its_loss_reads() -> None:
+    torch.manual_seed(0)
+    module = Made(lambda layers, x: {"one": layers[0](x), "two": x.sum()}, nn.Linear(8, 8))
+
+    def loss(outputs: Any, y: Tensor) -> Tensor:
+        return mean_square(outputs["one"], y) + outputs["two"]
+
+    assert_trains_as_eager(module, loss, batches(SEQUENCES))
+    graph = StepCapture(module, loss, SGD(0.1)).step(batches(SEQUENCES)[0]).graph
+    assert "loss" in graph
+    assert "logits" not in graph
+
+
+@pytest.mark.parametrize(
+    ("loss", "why"),
+    [
+        (lambda _outputs, _y: 3.0, "the loss is a float; a step needs a tensor"),
+        (lambda outputs, _y: outputs.sum(1), r"the loss has shape \[2, 8\].*\.mean\(\)"),
+        (lambda outputs, _y: outputs.detach().sum(), "depends on no parameter .* detach"),
+    ],
+)
+def test_a_loss_that_cannot_be_followed_back_is_refused_in_words(loss: LossFn, why: str) -> None:
+    with pytest.raises(CaptureError, match=why):
+        StepCapture(nn.Linear(8, 8), loss, SGD(0.1)).step(batches(SEQUENCES)[0])
+
+
 def test_each_layer_keeps_its_own_mode_when_an_evaluation_is_captured() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4).eval(), nn.Dropout())
     capture = StepCapture(module, mean_square, SGD(0.1))

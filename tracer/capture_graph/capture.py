@@ -63,7 +63,8 @@ class CapturedStep:
     """The graph and the names to run it by: `init` once, then `train` with `loss` fetched.
 
     `feeds` and `fetches` are `node:port`; `evaluation_*` are empty where nothing is evaluated. A
-    step that draws random numbers has a third feed, `seed:0`; `feed` gives the values of all.
+    step that draws random numbers has a third feed, `seed:0`; `feed` gives the values of all. There
+    are `logits` where the module returns one tensor.
     """
 
     graph: Graph

@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from tracer.capture_graph.lower import Lowering, Names
 from tracer.capture_graph.randomness import SEED
 from tracer.capture_graph.state import StateValues, const, together
-from tracer.capture_graph.trace import CaptureError, Traced
+from tracer.capture_graph.trace import Traced
 from tracer.capture_graph.updates import Update, cone_owners, updates_of
 from tracer.model.graph import Graph, Input, Node
 from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
@@ -45,14 +45,13 @@ class StepGraph:
         updates = updates_of(traced.inputs, traced.outputs)
         owners = cone_owners(updates, self._owner)
         lower = self._lowering(traced, fed, owners=owners)
-        results = traced.outputs["loss"], _tensor(traced.outputs["outputs"])
-        made = lower([*results, *(v for update in updates.values() for v in update.values)])
-        loss, logits, operands = made[0], made[1], iter(made[2:])
+        results = _results(traced, {"loss": LOSS, "outputs": LOGITS})
+        values = [value for update in updates.values() for value in update.values]
+        made = iter(lower([*results.values(), *values]))
         self._nodes += lower.nodes
-        self._nodes.append(_named(LOSS, loss, traced.outputs["loss"]))
-        self._nodes.append(_named(LOGITS, logits, traced.outputs["outputs"]))
+        self._nodes += [_named(name, next(made), node) for name, node in results.items()]
         for name, update in updates.items():
-            self._add_update(name, update, list(islice(operands, len(update.values))))
+            self._add_update(name, update, list(islice(made, len(update.values))))
         return tuple(fed)
 
     def add_evaluation(
@@ -61,10 +60,10 @@ class StepGraph:
         """A forward pass alone: `<prefix>metric`, `<prefix>logits`. Returns what must be fed."""
         fed = [self._feed(f"{prefix}{name}", tensor) for name, tensor in feeds.items()]
         lower = self._lowering(traced, fed, prefix)
-        metric, logits = lower([traced.outputs["metric"], _tensor(traced.outputs["outputs"])])
+        results = _results(traced, {"metric": f"{prefix}{METRIC}", "outputs": f"{prefix}{LOGITS}"})
+        made = lower(results.values())
         self._nodes += lower.nodes
-        self._nodes.append(_named(f"{prefix}{METRIC}", metric, traced.outputs["metric"]))
-        self._nodes.append(_named(f"{prefix}{LOGITS}", logits, traced.outputs["outputs"]))
+        self._nodes += map(_named, results, made, results.values())
         return tuple(fed)
 
     def _lowering(
@@ -152,10 +151,11 @@ def _update(attrs: Mapping[str, Any]) -> dict[str, Any]:
     return {**attrs, "_phase": "update"}
 
 
-def _tensor(node: Any) -> fx.Node:
-    if not isinstance(node, fx.Node):
-        raise CaptureError(f"the module must return one tensor, not a {type(node).__name__}")
-    return node
+def _results(traced: Traced, names: Mapping[str, str]) -> dict[str, fx.Node]:
+    """Those of the named outputs that there are, by the name of their node."""
+    return {
+        name: traced.outputs[output] for output, name in names.items() if output in traced.outputs
+    }
 
 
 def _named(name: str, value: Input, traced: fx.Node) -> Node:

@@ -41,7 +41,10 @@ def trace_step(
     state: StateValues,
     batch: Mapping[str, Tensor],
 ) -> Traced:
-    """Forward, backward, update. Outputs: `loss`, `outputs`, `new:<variable>` for what changes."""
+    """Forward, backward, update. Outputs: `loss`, `new:<variable>` for what changes, and `outputs`.
+
+    The last one only where the module returns one tensor.
+    """
 
     def step(recorder: OriginRecorder, given: Mapping[str, Tensor]) -> Outputs:
         parameters = {name: given[name].requires_grad_() for name in state.parameters}
@@ -63,19 +66,31 @@ def trace_step(
             with torch.no_grad():
                 by_name = dict(zip(parameters, gradients, strict=True))
                 new = _updated(optimizer, state, given, by_name)
-            return {"loss": loss, "outputs": outputs, **_buffers_after(module, state), **new}
+            return {"loss": loss, **_named(outputs), **_buffers_after(module, state), **new}
 
         return _with_values(module, {**parameters, **buffers}, run)
 
     return _trace(step, {**state.flat(), **batch})
 
 
-def _check_loss(loss: Tensor) -> None:
+def _check_loss(loss: Any) -> None:
+    if not isinstance(loss, Tensor):
+        raise CaptureError(f"the loss is a {type(loss).__name__}; a step needs a tensor")
     if loss.dim():
         raise CaptureError(
             f"the loss has shape {list(loss.shape)}; a step needs one number, so reduce it "
             "(for example with .mean())"
         )
+    if not loss.requires_grad:
+        raise CaptureError(
+            "the loss depends on no parameter that wants a gradient, so there is nothing to train; "
+            "look for a detach(), a no_grad, or requires_grad_(False)"
+        )
+
+
+def _named(outputs: Any) -> Outputs:
+    """What the module returned, if it is one tensor; anything else is for the loss alone."""
+    return {"outputs": outputs} if isinstance(outputs, Tensor) else {}
 
 
 def _buffers_after(module: nn.Module, state: StateValues) -> Outputs:
@@ -112,7 +127,7 @@ def trace_evaluation(
             with torch.no_grad(), recorder.layers(module):
                 outputs = module(given["x"])
             with torch.no_grad(), recorder.scope("metric"):
-                return {"metric": metric(outputs, given["y"]), "outputs": outputs}
+                return {"metric": metric(outputs, given["y"]), **_named(outputs)}
 
         return _with_values(module, values, run)
 

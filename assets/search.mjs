@@ -83,7 +83,7 @@ function open(isOpen) {
   if (!shown) return;
   shown.hidden = !isOpen;
   const input = field();
-  input.setAttribute("aria-expanded", String(isOpen));
+  if (input.role === "combobox") input.setAttribute("aria-expanded", String(isOpen));
   if (!isOpen) input.removeAttribute("aria-activedescendant");
 }
 

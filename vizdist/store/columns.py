@@ -17,6 +17,8 @@ from vizdist.store.segments import (
 )
 
 BY_CONTAINMENT = -1  #: depth of a span whose row is found by what lies in what
+DEEPEST = 1 << 20  #: a file that says more is not taken at its word
+KEPT_ROWS = SEGMENT_ROWS  #: that may lie in memory before they go to files
 _BATCH = 1 << 16
 
 
@@ -54,11 +56,16 @@ _WORDS = tuple(name for name in SpanRecord._fields if name not in _TYPES)
 
 
 class ColumnsBuilder:
-    """Takes spans one by one and keeps them as columns."""
+    """Takes spans one by one and keeps them as columns.
 
-    def __init__(self) -> None:
+    With a folder, columns that grow large lie in files there, so that memory holds few of them.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._pending: list[SpanRecord] = []
         self._parts: dict[str, list[Array]] = {name: [] for name in SpanRecord._fields}
+        self._num_kept = 0
         self._words: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
         self._names: dict[str, dict[str, str]] = {name: {} for name in _WORDS}
 
@@ -85,20 +92,49 @@ class ColumnsBuilder:
                 known = self._words[name]
                 part = np.array([known.setdefault(w, len(known)) for w in cells], np.int32)
             self._parts[name].append(part)
+        self._num_kept += len(self._pending)
         self._pending.clear()
+        if self._folder is not None and self._num_kept > KEPT_ROWS:
+            for name, parts in self._parts.items():
+                with self._file(self._folder, name).open("ab") as file:
+                    for part in parts:
+                        part.tofile(file)
+                parts.clear()
+            self._num_kept = 0
+
+    def _file(self, folder: Path, name: str) -> Path:
+        return folder / f"{name}.column"
+
+    def _whole(self, name: str) -> Array:
+        """A column from the file, if some of it lies there, or from memory."""
+        kind = _TYPES.get(name, "int32")
+        path = self._file(self._folder, name) if self._folder is not None else None
+        if path is None or not path.exists():
+            return np.concatenate([np.empty(0, kind), *self._parts[name]])
+        with path.open("ab") as file:
+            for part in self._parts[name]:
+                part.tofile(file)
+        self._parts[name].clear()
+        return np.memmap(path, kind, "r+")
 
     def table(self) -> "Table":
-        """All spans so far, in order of arrival."""
+        """All spans, in order of arrival; to be asked for once."""
         self._settle()
-        columns = {
-            name: np.concatenate([np.empty(0, _TYPES.get(name, "int32")), *parts])
-            for name, parts in self._parts.items()
-        }
+        columns = {name: self._whole(name) for name in self._parts}
         words = {}
         for name, known in self._words.items():
             codes, words[name] = _renamed(known, self._names[name])
-            columns[name] = codes[columns[name]]
+            if not np.array_equal(codes, np.arange(len(codes))):
+                for at in range(0, len(columns[name]), _BATCH):
+                    part = columns[name][at : at + _BATCH]
+                    part[:] = codes[part]
         return Table(columns, words)
+
+    def close(self) -> None:
+        """Removes the files; tables that were made of them must not be used any more."""
+        if self._folder is not None:
+            for name in self._parts:
+                self._file(self._folder, name).unlink(missing_ok=True)
 
 
 def _renamed(known: Iterable[str], names: dict[str, str]) -> tuple[Array, tuple[str, ...]]:
@@ -134,39 +170,55 @@ class Table:
         """The row table, every span's place in it, and how many spans overlap in their lane."""
         columns, width = self.columns, max(1, len(self.words["lane"]))
         lanes = columns["task"].astype(np.int64) * width + columns["lane"]
-        depth = columns["depth"].copy()
+        depth = np.minimum(columns["depth"], DEEPEST)
         free = np.flatnonzero(depth < 0)
         order = free[np.lexsort((-columns["end"][free], columns["start"][free], lanes[free]))]
         depth[order], overlaps = _depths(
             lanes[order], columns["start"][order], columns["end"][order]
         )
-        packed, row = np.unique(np.stack((lanes, depth)), axis=1, return_inverse=True)
+        levels = int(depth.max(initial=0)) + 1
+        packed, row = _numbered(lanes * levels + depth)
         keys = [
             RowKey(self.words["task"][lane // width], self.words["lane"][lane % width], level)
-            for lane, level in packed.T.tolist()
+            for lane, level in (divmod(one, levels) for one in packed.tolist())
         ]
-        return keys, row.reshape(-1).astype(np.uint32), overlaps
+        return keys, row.astype(np.uint32), overlaps
 
 
-def _depths(lanes: Array, starts: Array, ends: Array) -> tuple[list[int], int]:
+def _numbered(values: Array) -> tuple[Array, Array]:
+    """The distinct values in order, and the number of each; none is negative."""
+    most = int(values.max(initial=0))
+    if most > 2 * len(values) + _BATCH:
+        distinct, numbers = np.unique(values, return_inverse=True)
+        return distinct, numbers
+    is_there = np.zeros(most + 1, np.bool_)
+    is_there[values] = True
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
+
+
+def _depths(lanes: Array, starts: Array, ends: Array) -> tuple[Array, int]:
     """Depths by containment of spans in order of (lane, start, longest first), and the overlaps.
 
     A span that overlaps its neighbour without lying in it goes one deeper: nothing in a row
     overlaps, no end is moved (case I09).
     """
-    depths = []
+    depths = np.empty(len(lanes), np.int64)
     overlaps = 0
     stack: list[int] = []
     current = -1
-    for lane, start, end in zip(lanes.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        if lane != current:
-            current = lane
-            stack.clear()
-        while stack and stack[-1] <= start:
-            stack.pop()
-        overlaps += bool(stack) and end > stack[-1]
-        depths.append(len(stack))
-        stack.append(end)
+    for at in range(0, len(lanes), _BATCH):
+        part = (column[at : at + _BATCH].tolist() for column in (lanes, starts, ends))
+        found = []
+        for lane, start, end in zip(*part, strict=True):
+            if lane != current:
+                current = lane
+                stack.clear()
+            while stack and stack[-1] <= start:
+                stack.pop()
+            overlaps += bool(stack) and end > stack[-1]
+            found.append(len(stack))
+            stack.append(end)
+        depths[at : at + _BATCH] = found
     return depths, overlaps
 
 

@@ -58,7 +58,7 @@ class Sink:
     """Takes what importers find. `limit` bounds the inflated bytes of a compressed file."""
 
     def __init__(self, folder: Path, *, limit: int | None = None, time_unit: str = "us") -> None:
-        self.builder = ColumnsBuilder()
+        self.builder = ColumnsBuilder(folder)
         self.details = Details(folder / DETAILS_FILE)
         self.limit = limit
         self.time_unit = time_unit

@@ -97,6 +97,7 @@ def _build(trace: Path, fill: Fill, stamp: Mapping[str, Any], options: Mapping[s
         if sink.is_foreign:
             sink.problems += mend_tree(table)
         sink.say("overlap", table.write(draft), trace.name)
+        sink.builder.close()
         text = orjson.dumps({**stamp, "problems": [asdict(item) for item in sink.problems]})
         (draft / INDEX_FILE).write_bytes(text)
         shutil.rmtree(place, ignore_errors=True)

@@ -5,6 +5,7 @@ as exact decimals, never through floats, and are µs unless the user says otherw
 """
 
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import ijson
+import numpy as np
 
 from tracer.model.trace_folder import Flag
 from vizdist.store.columns import SpanRecord
@@ -31,6 +33,7 @@ TRUSTED_WRITERS = (b'"schemaVersion"', b'"deviceProperties"')
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*"?(\d+)')
+LONGEST_NS = 1 << 62  #: what is longer is no time
 _DIGITS_LIMIT = 30  #: a power of ten beyond any time
 _OWN_FIELDS = {"ph", "name", "cat", "ts", "dur", "pid", "tid", "args"}
 
@@ -63,7 +66,7 @@ class _Loader:
         self._begun: dict[Thread, list[tuple[int, Event]]] = defaultdict(list)
         self._process_names: dict[str, str] = {}
         self._thread_names: dict[Thread, str] = {}
-        self._lengths: list[int] = []
+        self._lengths = array("q")
         self._first = 1 << 63
         self._read = {"X": self._complete, "B": self._begin, "E": self._end, "M": self._name}
 
@@ -142,7 +145,7 @@ class _Loader:
         name, category = _text(event.get("name")), _text(event.get("cat"))
         number = self._sink.num_spans + 1
         member, line = self._sink.details.add(_otlp_span(event, number, name, start, end))
-        self._lengths.append(end - start)
+        self._lengths.append(min(max(end - start, 0), LONGEST_NS))
         self._first = min(self._first, start)
         self._sink.add(
             SpanRecord(
@@ -175,10 +178,10 @@ class _Loader:
 
     def _question_unit(self) -> None:
         """Once a file, as a hint: nothing is ever scaled by guess (case I05)."""
-        lengths = sorted(self._lengths)
-        if not lengths or not lengths[-1]:
+        lengths = np.sort(np.frombuffer(self._lengths, np.int64))
+        if not len(lengths) or not lengths[-1]:
             return
-        middle, total = lengths[len(lengths) // 2], self._sink.last_end - self._first
+        middle, total = int(lengths[len(lengths) // 2]), self._sink.last_end - self._first
         if middle > LONG_SPAN_NS or (middle < SHORT_SPAN_NS and total < SHORT_TRACE_NS):
             self._sink.say("time-unit", 1, self._path.name, f"{middle / 1000:g} µs")
 

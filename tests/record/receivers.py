@@ -1,12 +1,14 @@
 """Real OTLP receivers on loopback: an HTTP server and a gRPC server that decode with protobuf."""
 
 import gzip
+import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -21,6 +23,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, Span
 
+TLS = Path(__file__).parent.parent / "golden" / "tls"  #: made for loopback and for tests alone
+CERTIFICATE, KEY = TLS / "certificate.pem", TLS / "key.pem"
 STATUS_DETAILS = "grpc-status-details-bin"
 
 
@@ -68,6 +72,7 @@ def http_receiver(
     *script: tuple[int, dict[str, str], bytes]
     | tuple[int, dict[str, str]]
     | ExportTracePartialSuccess,
+    is_secure: bool = False,
 ) -> Iterator[Receiver]:
     """A scripted answer is (status, headers) and perhaps a body, or a partial success."""
     receiver = Receiver(list(script))
@@ -101,7 +106,11 @@ def http_receiver(
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        receiver.url = f"http://127.0.0.1:{server.server_port}"
+        receiver.url = f"http{'s' if is_secure else ''}://127.0.0.1:{server.server_port}"
+        if is_secure:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(CERTIFICATE, KEY)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -112,7 +121,9 @@ def http_receiver(
 
 
 @contextmanager
-def grpc_receiver(*script: grpc.StatusCode | tuple[grpc.StatusCode, float]) -> Iterator[Receiver]:
+def grpc_receiver(
+    *script: grpc.StatusCode | tuple[grpc.StatusCode, float], is_secure: bool = False
+) -> Iterator[Receiver]:
     """A scripted answer is a status, or (status, the seconds after which to try again)."""
     receiver = Receiver(list(script))
 
@@ -130,7 +141,11 @@ def grpc_receiver(*script: grpc.StatusCode | tuple[grpc.StatusCode, float]) -> I
     server = grpc.server(ThreadPoolExecutor(2))
     serve: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
     serve(Service(), server)
-    receiver.url = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    if is_secure:
+        keys = grpc.ssl_server_credentials([(KEY.read_bytes(), CERTIFICATE.read_bytes())])
+        receiver.url = f"grpcs://127.0.0.1:{server.add_secure_port('127.0.0.1:0', keys)}"
+    else:
+        receiver.url = f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
         yield receiver

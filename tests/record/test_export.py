@@ -1,5 +1,7 @@
 """Export to a real receiver: what it decodes is what the file holds, whatever it answers first."""
 
+import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,20 +11,34 @@ from typing import Any
 
 import grpc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.record.receivers import Receiver, grpc_receiver, http_receiver, partly
-from tests.record.written_trace import WrittenTrace, as_proto, lines_of
+from tests.record.receivers import (
+    CERTIFICATE,
+    Receiver,
+    grpc_receiver,
+    http_receiver,
+    partly,
+)
+from tests.record.written_trace import WrittenTrace, as_proto, lines_of, members_of
 from tracer.model.step import trace_of_step
-from tracer.model.trace_folder import SPANS, Flag
+from tracer.model.trace_folder import SPANS, Flag, spans_path
 from tracer.record import exporter as exporter_room
 from tracer.record.export_target import target_from
 from tracer.record.exporter import Exported, Exporter, sender_to
 from tracer.record.otlp_http import seconds_of
+from tracer.record.otlp_message import request_of
 from tracer.record.recorder import Recorder
 
 STEP = trace_of_step("run", "worker:0", 3)
 ODD = 'a "quoted" 100%s <img src=x> \\ 名\n'
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda item: st.lists(item, max_size=3),
+    max_leaves=4,
+)
 BOTH = pytest.mark.parametrize("receiving", [http_receiver, grpc_receiver], ids=["http", "grpc"])
 Receiving = Callable[..., AbstractContextManager[Receiver]]
 
@@ -216,6 +232,35 @@ def test_headers_and_compression_are_those_of_the_environment(
     if receiving is http_receiver:
         assert headers["content-encoding"] == "gzip"
         assert headers["path"] == "/v1/traces"
+
+
+@BOTH
+def test_a_receiver_is_trusted_for_its_certificate(tmp_path: Path, receiving: Receiving) -> None:
+    trusted = {"OTEL_EXPORTER_OTLP_CERTIFICATE": str(CERTIFICATE)}
+    with receiving(is_secure=True) as receiver:
+        with a_few_spans(tmp_path / "a", receiver.url, **trusted) as exporting:
+            assert exporting.finish().taken == 10
+        with a_few_spans(tmp_path / "b", receiver.url) as exporting:
+            told = exporting.finish(timeout_s=0.2)
+    assert (told.taken, told.refused) == (0, 0)
+    assert told.error
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(st.text(max_size=8), VALUES, max_size=4), st.text(max_size=20))
+def test_any_attribute_goes_out_as_the_file_has_it(attributes: dict[str, Any], name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = WrittenTrace(Path(folder))
+        recorder = trace.recorder()
+        with recorder.span("session.run", STEP, name=name) as span:
+            for key, value in attributes.items():
+                span.set(key, value)
+        recorder.close()
+        trace.finish()
+        ((_, text),) = members_of(spans_path(trace.folder, "worker:0", 0))
+    (line,) = text.splitlines()
+    sent = request_of([line]).resource_spans
+    assert list(sent) == list(as_proto(json.loads(line)).resource_spans)
 
 
 def test_a_web_page_is_no_answer(tmp_path: Path) -> None:

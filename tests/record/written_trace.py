@@ -29,7 +29,7 @@ class WrittenTrace:
         **options: Any,
     ) -> None:
         self.folder, self.scratch = folder / "a.trace", folder / "scratch"
-        self.folder.mkdir()
+        self.folder.mkdir(parents=True)
         self.scratch.mkdir()
         self.options = options
         write_manifest(self.folder, Manifest("run"))

@@ -20,6 +20,7 @@ from typing import NoReturn
 from tracer import __version__
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
+from vizdist.store.reading import told_to
 from vizdist.store.trace import open_trace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -232,6 +233,22 @@ def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
+class ReadingLine:
+    """Progress of a long reading: a line that counts up on a terminal, else one per 10 %."""
+
+    def __init__(self) -> None:
+        self._told = ("", 0)
+
+    def __call__(self, name: str, share: float) -> None:
+        percent = int(share * 100)
+        if not sys.stderr.isatty():
+            percent -= percent % 10
+        if (name, percent) != self._told:
+            self._told = name, percent
+            end = "\r" if sys.stderr.isatty() else "\n"
+            print(f"reading {name}: {percent} %", end=end, file=sys.stderr, flush=True)
+
+
 def run_report(options: argparse.Namespace) -> int:
     """Prints the summary of a trace: the same sentences and numbers as the Summary page."""
     from vizdist.analysis.report import report_json, report_text  # noqa: PLC0415
@@ -334,7 +351,8 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
-        return COMMANDS[options.command](options)
+        with told_to(ReadingLine()):
+            return COMMANDS[options.command](options)
     except (RequestError, TraceError) as error:
         print(f"vizdist: {error}", file=sys.stderr)
         return 2

@@ -1,10 +1,10 @@
 """Follows a run for a day of simulated time and tells, hour by hour, what that holds in memory.
 
-A recorder records two steps a second, the collector's sink takes a turn after each, and a listener
-looks after each turn, as it would live. Nothing may grow with time but the files: at the end it
+A recorder records two steps a second, the collector's sink takes a turn every `--turn` seconds, and
+a listener looks after each, as it would live (a collector's real turn is 0.5 s). Nothing may grow with time but the files: at the end it
 says whether memory, maps and open files stayed flat, and exits with 1 if they did not.
 
-    python -m tests.campaign.follow_a_day --hours 24
+    python -m tests.campaign.follow_a_day --hours 24 --turn 5
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.store.growing_trace import GrowingRun
 from vizdist.routes.live import state_of
 from vizdist.store.library import Library
 
-TURNS = 7200  #: an hour's, two a second
+STEPS = 7200  #: an hour's, two a second
 GROWTH_MB = 24  #: of memory that is not mapped files, from the first hour to the last
 MAPS = 64
 
@@ -30,10 +30,11 @@ def memory_mb(field: str) -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(field))
 
 
-def hour(run: GrowingRun, library: Library, trace: str) -> dict[str, Any]:
+def hour(run: GrowingRun, library: Library, trace: str, turn_s: float) -> dict[str, Any]:
     looks = []
-    for _ in range(TURNS):
-        run.step()
+    for _ in range(round(3600 / turn_s)):
+        for _ in range(round(STEPS / 3600 * turn_s)):
+            run.step()
         run.turn()
         begin = time.thread_time()
         state = state_of(library.open(trace), library.outcome(trace))
@@ -59,14 +60,15 @@ def say(what: dict[str, Any]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hours", type=int, default=24)
-    hours = parser.parse_args().hours
+    parser.add_argument("--turn", type=float, default=0.5)
+    hours, turn_s = vars(parser.parse_args()).values()
     told = []
     with tempfile.TemporaryDirectory() as name:
-        run = GrowingRun(Path(name) / "day.trace", steps=hours * TURNS)
+        run = GrowingRun(Path(name) / "day.trace", steps=hours * STEPS)
         library = Library()
         trace = library.add(run.folder)
         for number in range(hours):
-            told.append({"hour": number + 1, **hour(run, library, trace)})
+            told.append({"hour": number + 1, **hour(run, library, trace, turn_s)})
             say(told[-1])
         run.end()
     growth = told[-1]["anonymous_mb"] - told[0]["anonymous_mb"]

@@ -52,6 +52,7 @@ class FileBlocks:
 
     def __init__(self, path: Path, limit: int | None = None) -> None:
         self.torn = 0
+        self.position = 0  #: packed bytes read so far
         self._path = path
         self._limit = limit
 
@@ -59,6 +60,7 @@ class FileBlocks:
         total = 0
         with self._path.open("rb") as file:
             for block in self._blocks(file):
+                self.position = file.tell()
                 total += len(block)
                 check_limit(self._path.name, total, self._limit)
                 if block:

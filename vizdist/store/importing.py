@@ -12,10 +12,12 @@ import orjson
 from vizdist.store.columns import ColumnsBuilder, SpanRecord
 from vizdist.store.gzip_members import FileBlocks
 from vizdist.store.problems import Problem, problem
+from vizdist.store.reading import Reading
 from vizdist.store.text_repair import JsonText
 
 DETAILS_FILE = "details.otlp.jsonl.gz"
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+TELL_SPANS = 50_000  #: a second's, about
 _MEMBER_LINES = 512
 _TIME_RANGE = range(-(1 << 62), 1 << 62)
 
@@ -66,6 +68,7 @@ class Sink:
         self.is_foreign = True  #: parents are checked, as nobody vouches for them
         self.num_spans = 0
         self.last_end = 0
+        self.reading: Reading | None = None  #: the file that is read now, if it may be long
         self._invalid: Counter[str] = Counter()
 
     def add(self, record: SpanRecord, where: str) -> None:
@@ -79,6 +82,8 @@ class Sink:
         self.num_spans += 1
         self.last_end = max(self.last_end, record.end)
         self.builder.add(record)
+        if self.reading is not None and self.num_spans % TELL_SPANS == 0:
+            self.reading.tell()
 
     def say(self, kind: str, count: int = 1, where: str = "", detail: str = "") -> None:
         if count > 0:

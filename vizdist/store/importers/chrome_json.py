@@ -21,6 +21,7 @@ from vizdist.store.gzip_members import FileBlocks
 from vizdist.store.importing import DETAILS_FILE, Sink, head_of_file
 from vizdist.store.otlp_spans import key_values
 from vizdist.store.problems import TraceError
+from vizdist.store.reading import Reading
 from vizdist.store.text_repair import JsonText
 
 NS_PER_UNIT = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -74,6 +75,7 @@ class _Loader:
         head = head_of_file(self._path)
         rank = _RANK.search(head)
         blocks = FileBlocks(self._path, self._sink.limit)
+        self._sink.reading = Reading(self._path, lambda: blocks.position)
         text = JsonText(blocks)
         prefix = "item" if head.lstrip()[:1] == b"[" else "traceEvents.item"
         for event in self._events(text, prefix):

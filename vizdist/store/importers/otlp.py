@@ -15,6 +15,7 @@ from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
 from vizdist.store.otlp_spans import iterate_spans
 from vizdist.store.problems import TraceError
+from vizdist.store.reading import Reading
 from vizdist.store.text_repair import mend
 
 DOCUMENT_BYTES = 2 << 30  #: a single document is read whole; a larger one is refused
@@ -65,6 +66,7 @@ def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
     so.
     """
     reader = SpanFile(path, sink.limit)
+    sink.reading = Reading(path, lambda: reader.offset)
     sink.say("line", add_lines(reader.lines(salvage=True), sink, name, file_task), name)
     sink.say("damaged" if reader.damage else "torn", reader.unread, name)
 

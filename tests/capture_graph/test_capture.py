@@ -130,11 +130,11 @@ def test_nodes_are_named_by_layer_and_phase() -> None:
     assert {name: graph[name].attrs["_phase"] for name in phases} == phases
 
 
-def test_a_forward_node_knows_the_users_line() -> None:
+def test_a_node_and_its_gradient_know_the_users_line() -> None:
     graph = capture_step(Perceptron(), functional.cross_entropy, SGD(0.1), batches(6)[0]).graph
     line = Perceptron.forward.__code__.co_firstlineno + 1
     assert graph["fc1/addmm"].source == f"capture_graph/models.py:{line}"
-    assert graph["gradients/fc1/mm"].source == ""
+    assert graph["gradients/fc1/mm"].source == graph["fc1/addmm"].source
 
 
 def test_views_are_marked_for_folding_and_detach_is_gone() -> None:

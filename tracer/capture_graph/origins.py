@@ -1,7 +1,7 @@
 """Where each traced op comes from: phase of the step, layer, line of the user's source.
 
 make_fx keeps none of it, so it is noted while tracing: module hooks say which layer runs, and hooks
-on autograd's own nodes which layer a gradient belongs to.
+on autograd's own nodes which op of the forward pass a gradient belongs to.
 """
 
 import sys
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 _TORCH = str(Path(torch.__file__).parent)
 _HERE = str(Path(__file__).parent)
@@ -52,19 +51,33 @@ def origin_of(node: torch.fx.Node) -> Origin:
 
 
 class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Entered inside the traced function; sees every op as it is dispatched."""
+    """Entered inside the traced function; sees every op as it is dispatched.
+
+    Autograd numbers its nodes as forward ops make them, so the number tells which op, of which
+    layer and line, a node of the backward pass belongs to.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase = "forward"
         self._scopes = [""]
-        self._scope_of_grad: dict[Any, str] = {}
+        self._of_grad: dict[int, Origin] = {}
+        self._backward = Origin("backward")
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        source = _user_line() if self.phase == "forward" else ""
-        mark_new_nodes(Origin(self.phase, self._scopes[-1], source))
+        mark_new_nodes(self._origin())
         return result
+
+    def _origin(self) -> Origin:
+        if self.phase == "update":
+            return Origin("update")
+        if self.phase == "backward":
+            return self._backward
+        scope, source = self._scopes[-1], _user_line()
+        last_made = torch.autograd._get_sequence_nr() - 1
+        self._of_grad.setdefault(last_made, Origin("backward", scope, source))
+        return Origin("forward", scope, source)
 
     @contextmanager
     def layers(self, module: torch.nn.Module) -> Iterator[None]:
@@ -91,27 +104,28 @@ class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         finally:
             self._scopes.pop()
 
-    def _enter(self, scope: str, _layer: Any, inputs: Any) -> None:
-        self.claim(inputs)
+    def _enter(self, scope: str, _layer: Any, _inputs: Any) -> None:
         self._scopes.append(scope)
 
-    def _leave(self, _layer: Any, _inputs: Any, output: Any) -> None:
-        self.claim(output)
+    def _leave(self, _layer: Any, _inputs: Any, _output: Any) -> None:
         self._scopes.pop()
 
-    def claim(self, tensors: Any) -> None:
-        """Autograd's nodes behind `tensors` that nobody claimed yet belong to the current scope."""
-        open_nodes = [t.grad_fn for t in tree_leaves(tensors) if isinstance(t, torch.Tensor)]
+    def turn_back(self, loss: torch.Tensor) -> None:
+        """From here on the ops are those of the backward pass from `loss`."""
+        self.phase = "backward"
+        seen: set[Any] = set()
+        open_nodes = [loss.grad_fn]
         while open_nodes:
             node = open_nodes.pop()
-            if node is None or node in self._scope_of_grad:
+            if node is None or node in seen:
                 continue
-            self._scope_of_grad[node] = self._scopes[-1]
-            node.register_prehook(partial(self._backward_of, self._scopes[-1]))
+            seen.add(node)
+            if origin := self._of_grad.get(node._sequence_nr()):
+                node.register_prehook(partial(self._follow, origin))
             open_nodes += [following for following, _ in node.next_functions]
 
-    def _backward_of(self, scope: str, _gradients: Any) -> None:
-        self._scopes[-1] = scope
+    def _follow(self, origin: Origin, _gradients: Any) -> None:
+        self._backward = origin
 
 
 def _user_line() -> str:

@@ -53,15 +53,12 @@ def trace_step(
         def run() -> Outputs:
             with recorder.layers(module):
                 outputs = module(given["x"])
-            recorder.claim(outputs)
             with recorder.scope("loss"):
                 loss = loss_fn(outputs, given["y"])
-                recorder.claim(loss)
             _check_loss(loss)
-            recorder.phase = "backward"
-            with recorder.scope(""):
-                wanted = list(parameters.values())
-                gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+            recorder.turn_back(loss)
+            wanted = list(parameters.values())
+            gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
             recorder.phase = "update"
             with torch.no_grad():
                 by_name = dict(zip(parameters, gradients, strict=True))

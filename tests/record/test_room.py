@@ -15,6 +15,7 @@ from tracer.record.home import COLLECTOR_LOCK, lock_for_life
 from tracer.record.manifest import read_manifest
 from tracer.record.recorder import FULL_FILES, Recorder
 from tracer.record.room import Room, folder_bytes
+from vizdist.store.trace import open_trace
 
 STEP = trace_of_step("run", "worker:0", 3)
 
@@ -144,3 +145,16 @@ def test_what_was_recorded_before_the_disk_was_full_is_written_after(tmp_path: P
     trace.finish()
     manifest = read_manifest(trace.folder)
     assert (manifest.recorded, manifest.written) == (5_000, 5_000)
+
+
+def test_who_opens_the_trace_hears_of_the_steps_that_are_not_in_it(tmp_path: Path) -> None:
+    trace = WrittenTrace(tmp_path)
+    room, recorder = Room(trace.folder, trace.scratch, limit_bytes=1), trace.recorder()
+    recorder.writer().record(recorder.site("op.run"), STEP, 1, 2)
+    room.look("")
+    for _ in range(3):
+        assert not recorder.takes_step()
+    recorder.close()
+    trace.finish()
+    (problem,) = open_trace(trace.folder).problems
+    assert (problem.kind, problem.count) == ("room", 3)

@@ -93,6 +93,7 @@ def _merged(manifests: Sequence[Manifest]) -> Manifest:
         error=worst.error,
         recorded=sum(manifest.recorded for manifest in manifests),
         written=sum(manifest.written for manifest in manifests),
+        unrecorded_steps=sum(manifest.unrecorded_steps for manifest in manifests),
         clocks=clocks,
     )
 

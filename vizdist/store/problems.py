@@ -48,6 +48,7 @@ PROBLEMS = {
     "segment": "{where} could not be used, so the span files were read instead: {detail}",
     "graph": "the graph at stage {where} is incomplete: {detail}",
     "count": "{count:,} recorded spans were not written",
+    "room": "{count:,} steps were not recorded: there was no more room for the trace",
 }
 
 

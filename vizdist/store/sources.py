@@ -115,6 +115,8 @@ def _load_folder(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     problems += _missing_files(path, manifest)
     if manifest.recorded > manifest.written:
         problems.append(problem("count", manifest.recorded - manifest.written))
+    if manifest.unrecorded_steps:
+        problems.append(problem("room", manifest.unrecorded_steps))
     try:
         segments = shelf.read_live(path / COLUMNS)
     except TraceError as error:

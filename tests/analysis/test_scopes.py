@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vizdist.analysis.scopes import bundle_id, ends_of, group_id, parse, said, scope_of
+from vizdist.analysis.scopes import FAMILIES, bundle_id, ends_of, group_id, parse, said, scope_of
 
 WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: "/* " not in text)
@@ -47,15 +47,32 @@ def test_a_bundle_is_named_by_the_tiles_it_joins() -> None:
     )  # fmt: skip
 
 
-def test_a_scope_holds_the_nodes_of_its_pass_alone() -> None:
-    nodes = ["fc1/mm", "gradients/fc1/mm", "train/update_fc1/w", "fc10/mm", "fc1"]
-    held = {
-        family: [name for name in nodes if found and found.holds(name)]
-        for family in ("forward", "backward", "updates")
-        for found in [parse(group_id("fc1", WORKER, family))]
+def test_a_scope_holds_the_nodes_of_its_family_alone() -> None:
+    nodes = {
+        "fc1/w": "VarHandleOp",
+        "fc1/w/Read": "ReadVariableOp",
+        "fc1/mm": "aten.mm.default",
+        "gradients/fc1/mm": "aten.mm.default",
+        "train/update_fc1/w": "ResourceApplyAdam",
+        "train/update_fc1/w/step": "AssignAddVariableOp",
+        "fc10/mm": "aten.mm.default",
+        "fc1": "aten.mm.default",
     }
-    assert held == {
+    found = {family: parse(group_id("fc1", WORKER, family)) for family in FAMILIES}
+    held = {
+        family: [
+            name
+            for name, op in nodes.items()
+            if scope and scope.holds(name) and scope.is_of_family(op)
+        ]
+        for family, scope in found.items()
+    }
+    assert {family: names for family, names in held.items() if names} == {
+        "read": ["fc1/mm"],
         "forward": ["fc1/mm"],
         "backward": ["gradients/fc1/mm"],
+        "variables": ["fc1/w"],
+        "reads": ["fc1/w/Read"],
+        "assignments": ["train/update_fc1/w/step"],
         "updates": ["train/update_fc1/w"],
     }

@@ -69,8 +69,11 @@ def _on_device(trace: Trace, name: str) -> Array:
 
 def _in_scope(trace: Trace, scope: Scope) -> Array:
     """A mask of the ops of a scope that the graph shows as one."""
-    known = {word for word in trace.all.words["name"] if scope.holds(word)}
-    return _has_word(trace.all, "name", known) & _on_device(trace, scope.where)
+    words = trace.all.words
+    names = {word for word in words["name"] if scope.holds(word)}
+    ops = {word for word in words["op"] if scope.is_of_family(word)}
+    named = _has_word(trace.all, "name", names) & _has_word(trace.all, "op", ops)
+    return named & _on_device(trace, scope.where)
 
 
 def _workers(trace: Trace, spans: Spans, step: int | None) -> Array:

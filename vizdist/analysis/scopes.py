@@ -14,6 +14,12 @@ _OUTER = ("gradients", "train")  # scopes of a whole pass: phases tell these alr
 _PHASES = ("read", "forward", "backward", "update")
 FAMILIES = (*_PHASES, "variables", "reads", "assignments", "updates")
 _PASSES = {"backward": "gradients", "update": "train", "updates": "train"}
+_STATE = {  # parts of op names
+    "variables": ("VarHandle", "Variable"),
+    "reads": ("ReadVariable",),
+    "assignments": ("Assign",),
+    "updates": ("Apply", "Scatter"),
+}
 
 
 class Scope(NamedTuple):
@@ -36,12 +42,22 @@ class Scope(NamedTuple):
             return self.band
         return f"{device.task_name} {device.short}"
 
+    def is_of_family(self, op: str) -> bool:
+        return family_of(op) == (self.family if self.family in _STATE else "")
+
     def holds(self, node: str) -> bool:
         """Whether a node's name is in this scope and of this pass."""
         outer = node.split("/", 1)[0]
         passes = _PASSES.get(self.family, "")
         is_of_pass = outer == passes if passes else outer not in _OUTER
+        is_of_pass |= self.family == "assignments"  # of counters and of moving averages
         return is_of_pass and f"{scope_of(node, 99)}/".startswith(f"{self.name}/")
+
+
+def family_of(op: str) -> str:
+    """Of what touches a variable, what it does to it; "" for any other op."""
+    order = ("updates", "assignments", "reads", "variables")
+    return next((one for one in order if any(part in op for part in _STATE[one])), "")
 
 
 def group_id(scope: str, band: str, family: str) -> str:

@@ -76,8 +76,8 @@ def test_nine_rows_give_batches_of_four_four_and_one(nine: Path) -> None:
     rows = [trace.span(int(span)).attributes["vizdist.batch"] for span in batches.span]
     assert rows == [4, 4, 1, 4, 4, 1]
     assert signatures(trace) == [
-        (0, "x float32[4,1], y float32[4,1]"),
-        (3, "x float32[1,1], y float32[1,1]"),
+        (0, "train x float32[4,1], y float32[4,1]"),
+        (3, "train x float32[1,1], y float32[1,1]"),
     ]
 
 
@@ -87,9 +87,9 @@ def test_each_worker_captures_what_its_share_of_nine_rows_needs(nine: Path) -> N
     assert done.returncode == 0, done.stderr
     assert math.isfinite(json.loads(done.stdout)["loss"])
     assert sorted(signatures(open_trace(nine / "t"))) == [
-        (0, "x float32[4,1], y float32[4,1]"),
-        (0, "x float32[4,1], y float32[4,1]"),
-        (2, "x float32[1,1], y float32[1,1]"),  # worker:0 has five rows, worker:1 four
+        (0, "train x float32[4,1], y float32[4,1]"),
+        (0, "train x float32[4,1], y float32[4,1]"),
+        (2, "train x float32[1,1], y float32[1,1]"),  # worker:0 has five rows, worker:1 four
     ]
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.training.trained import eager, trained
-from tracer.capture_graph.capture import Batch
+from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import SGD
 from tracer.runtime.interfaces import StepError
 from tracer.training.signatures import MANY, MOST_KEPT, SignatureCache, warning_of
@@ -20,6 +20,7 @@ from tracer.workloads.workload import Workload, seeded
 RANDOM = torch.Generator().manual_seed(5)
 NINE: Batch = (torch.randn(9, 3, generator=RANDOM), torch.randn(9, 2, generator=RANDOM))
 EPOCHS = 2
+WHOLE = "x float32[4,3], y float32[4,2]"
 SHORT = "x float32[1,3], was float32[4,3]; y float32[1,2], was float32[4,2]"
 
 
@@ -48,14 +49,15 @@ def test_nine_rows_in_batches_of_four_update_as_eager_torch_does(strategy: str) 
 
 
 def test_the_trace_says_which_signature_was_captured_in_which_step_and_why() -> None:
-    run = trained(nine_rows(), "one_device", 6)
+    judged = Evaluation((NINE[0][:2], NINE[1][:2]), functional.mse_loss)
+    run = trained(nine_rows(evaluation=lambda: judged), "one_device", 6)
     captures = [span for span in run.spans if span.kind == "graph.capture"]
     assert [
         (s.step, s.attributes["vizdist.signature"], s.attributes["vizdist.capture.reason"])
         for s in captures
     ] == [
-        (0, "x float32[4,3], y float32[4,2]", "first batch"),
-        (3, "x float32[1,3], y float32[1,2]", SHORT),
+        (0, f"train {WHOLE}; eval x float32[2,3], y float32[2,2]", "first batch"),
+        (3, "train x float32[1,3], y float32[1,2]", SHORT),
     ]
     steps = [span.step for span in run.spans if span.kind == "session.run"]
     assert steps == [1, 2, 3, 4, 5, 6]
@@ -72,7 +74,7 @@ def test_a_batch_without_rows_is_left_out() -> None:
     x, y = NINE
     data = [(x[:0], y[:0]), (x[:4], y[:4]), (x[4:4], y[4:4]), (x[4:8], y[4:8])]
     run = trained(nine_rows(batches=partial(batches_of, data)), "one_device", 4)
-    assert run.fitted.signatures == ["x float32[4,3], y float32[4,2]"]
+    assert run.fitted.signatures == [WHOLE]
     assert all(map(math.isfinite, run.fitted.losses))
 
 

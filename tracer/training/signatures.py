@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from tracer.capture_graph.capture import Batch, Signature, StepCapture
+from tracer.capture_graph.capture import Batch, Evaluation, Signature, StepCapture
 from tracer.model.graph import TensorSpec
 
 Step = TypeVar("Step")
@@ -22,6 +22,12 @@ FIRST = "first batch"
 def signature_text(signature: Signature) -> str:
     """`x float32[4,64], y int64[4]`."""
     return ", ".join(f"{name} {_spec(spec)}" for name, spec in signature.feeds)
+
+
+def modes_text(train: str, evaluation: Evaluation | None) -> str:
+    """What a graph is specialised to, by mode: `train x float32[4,64], …; eval x …`."""
+    judged = StepCapture.signature(evaluation.batch) if evaluation else None
+    return f"train {train}" + (f"; eval {signature_text(judged)}" if judged else "")
 
 
 def _spec(spec: TensorSpec) -> str:

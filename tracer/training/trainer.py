@@ -24,7 +24,7 @@ from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
-from tracer.training.signatures import SignatureCache
+from tracer.training.signatures import SignatureCache, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
 
@@ -153,10 +153,11 @@ class Trainer:
         """Captures the step of this signature; what is judged is captured once, with the first."""
         tracing, is_first = self._tracing, not self._steps.seen
         context = self._context if self._context.sampled else tracing.run
+        evaluation = self._evaluation if is_first else None
         with _one_capture, tracing.recorder.span("graph.capture", context) as span:
-            captured = self._capture(batch, self._evaluation if is_first else None)
+            captured = self._capture(batch, evaluation)
             span.set("vizdist.graph.nodes", len(captured.graph))
-            span.set("vizdist.signature", signature)
+            span.set("vizdist.signature", modes_text(signature, evaluation))
             span.set("vizdist.capture.reason", why)
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
         session = self._open_session(captured.graph, in_step)

@@ -12,7 +12,7 @@ def make(
     batch: Annotated[int, AtLeast(1), "rows in a batch"] = 64,
     how: Annotated[Literal["ring", "tree"], "the way"] = "ring",
     heads: Literal[2, 4] = 4,
-    rate=0.5,
+    rate: float = 0.5,
     keep: bool = False,
     hook: Any = None,
     *rest: int,

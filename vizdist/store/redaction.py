@@ -1,7 +1,7 @@
 """Takes out of a trace what names somebody's machines, files, models and data.
 
-Kept: times, sizes, counts, ids, kinds, op types, devices, tasks, RPC methods. Every other word
-becomes a pseudonym (`fc1/weight` → `n1/n2`), the same one wherever it stands, so that graph, wires
+Kept: times, sizes, counts, ids, kinds, op types, devices, tasks, RPC methods. Any other word gets
+a pseudonym (`fc1/weight` → `n1/n2`), the same one wherever it stands, so that graph, wires
 and spans still belong together. What is free text or of unknown meaning (errors, logs, events,
 users' attributes, hosts, addresses, processes) is left out.
 """
@@ -44,8 +44,8 @@ _OWN_WORDS: Final = frozenset(
         r"\S+",
         """job replica task device CPU GPU cpu cuda ps worker chief localhost client master launcher
         collector gradients train init loss update read Read Assign assign recv send feed feeds
-        fetch fetches executor partition rpc edge learning_rate view step data stream copies loc weight
-        bias""",
+        fetch fetches executor partition rpc edge learning_rate view step data stream copies
+        loc weight bias""",
     )
 )
 _WORD = re.compile(r"[\w-]+")

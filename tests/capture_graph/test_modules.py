@@ -173,6 +173,13 @@ def test_a_loss_that_cannot_be_followed_back_is_refused_in_words(loss: LossFn, w
         StepCapture(nn.Linear(8, 8), loss, SGD(0.1)).step(batches(SEQUENCES)[0])
 
 
+def test_a_variable_named_like_a_feed_is_refused() -> None:
+    module = nn.Linear(8, 8)
+    module.register_parameter("x", nn.Parameter(torch.ones(1)))
+    with pytest.raises(CaptureError, match="a variable named 'x'.* rename it"):
+        StepCapture(module, mean_square, SGD(0.1))
+
+
 def test_each_layer_keeps_its_own_mode_when_an_evaluation_is_captured() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4).eval(), nn.Dropout())
     capture = StepCapture(module, mean_square, SGD(0.1))

@@ -29,7 +29,15 @@ from torch import Tensor, nn
 
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.state import StateValues, variable_nodes
-from tracer.capture_graph.step_graph import INIT, LOGITS, LOSS, METRIC, TRAIN, StepGraph
+from tracer.capture_graph.step_graph import (
+    GIVEN_NAMES,
+    INIT,
+    LOGITS,
+    LOSS,
+    METRIC,
+    TRAIN,
+    StepGraph,
+)
 from tracer.capture_graph.trace import CaptureError, LossFn, trace_evaluation, trace_step
 from tracer.model.graph import HANDLES, Graph, Node, TensorSpec
 from tracer.ops.dtypes import spec_of
@@ -108,7 +116,8 @@ def _values(feeds: tuple[str, ...], batch: Batch, seed: int) -> tuple[Tensor, ..
 class StepCapture:
     """Captures one module for one batch shape after another; the module stays as it is.
 
-    All graphs have the variables and first values that the module had when this was made.
+    All graphs have the variables and first values that the module had when this was made. Raises
+    CaptureError if one of them is named like a feed or a result.
     """
 
     def __init__(self, module: nn.Module, loss_fn: LossFn, optimizer: Optimizer) -> None:
@@ -116,6 +125,11 @@ class StepCapture:
         self._loss_fn = loss_fn
         self._optimizer = optimizer
         self._state = StateValues.of(module, optimizer)
+        if taken := GIVEN_NAMES.intersection(self._state.flat()):
+            raise CaptureError(
+                f"the module has a variable named {min(taken)!r}, as a node of every captured step "
+                "is; rename it, or hold it in a submodule"
+            )
         self._variables = variable_nodes(self._state)
 
     @staticmethod

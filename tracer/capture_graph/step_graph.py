@@ -17,6 +17,9 @@ from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
 
 INIT, TRAIN, LOSS, LOGITS, METRIC = "init", "train", "loss", "logits", "metric"
 
+#: what people run a graph by
+GIVEN_NAMES = frozenset({"x", "y", SEED, INIT, TRAIN, LOSS, LOGITS, METRIC})
+
 
 class StepGraph:
     """`variables` come first in every graph, whatever its parts read."""
@@ -25,7 +28,7 @@ class StepGraph:
         self._values = state.flat()
         self._owner = state.owners()
         self._variables = variables
-        self._names = Names({"x", "y", SEED, INIT, TRAIN, LOSS, LOGITS, METRIC, *self._values})
+        self._names = Names({*GIVEN_NAMES, *self._values})
         self._reads: dict[str, Node] = {}
         self._nodes: list[Node] = []
         self._updates: list[str] = []

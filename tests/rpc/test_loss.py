@@ -6,12 +6,14 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 import torch
 
@@ -32,6 +34,7 @@ from tracer.rpc.frames import START_ABORT, small_frame
 from tracer.rpc.hello import hello_message, read_hello
 from tracer.rpc.local_socket import receive_message, send_message
 from tracer.rpc.local_wire import read_welcome
+from tracer.rpc.master_stub import RemoteMaster
 from tracer.rpc.messages import Hello, encode_step_notice
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.interfaces import RunGraphRequest, RunStepRequest, StepDone, StepError
@@ -257,6 +260,24 @@ def test_a_killed_process_is_noticed_at_once(sockets: Path | None) -> None:
             error = call.error()
             assert error.code == "UNAVAILABLE"
             assert f"ps:0 at {address}" in error.message
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_client_gives_up_a_master_that_hangs(sockets: Path | None) -> None:
+    with task_process(sockets) as (child, address):
+        client = RemoteMaster(address, sockets=sockets)
+        request = RunStepRequest("s", {"x": numbered(2)}, (), (), NOT_SAMPLED)
+        assert client.run_step(request).fetched["x"].tolist() == [0, 2]
+        child.send_signal(signal.SIGSTOP)
+        hung = psutil.Process(child.pid)
+        eventually(lambda: hung.status() == psutil.STATUS_STOPPED, "it is stopped")
+        began = time.monotonic()
+        with pytest.raises(StepError, match=f"ps:0 at {address}") as info:
+            client.run_step(request)
+        assert info.value.code == "UNAVAILABLE"
+        assert time.monotonic() - began < 30  # not the 70 s that a step may take
+        client.close()
 
 
 def test_a_transport_that_was_closed_dials_nobody(sockets: Path | None) -> None:

@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from tracer.rpc.channels import CALL_S, lost
@@ -23,14 +23,21 @@ from tracer.rpc.hello import hello_message, read_hello
 from tracer.rpc.local_socket import Messages, receive_message, send_message, write_message
 from tracer.rpc.local_wire import descriptors_of, read_welcome
 from tracer.rpc.messages import Hello
+from tracer.rpc.pulse import LISTEN_S, SILENT, Pulse
 from tracer.rpc.slab import ReceivedSlab, Slab
 from tracer.runtime.interfaces import StepError
 
 
 class LocalClientStream:
-    """One call at a time. Raises StepError if the stream breaks, TimeoutError if it is late."""
+    """One call at a time. Raises StepError if the stream breaks, TimeoutError if it is late.
 
-    def __init__(self, path: str, address: str, client: str, secret: str) -> None:
+    `listen` begins to listen for the master's pulse, where it is slow to answer.
+    """
+
+    def __init__(
+        self, path: str, address: str, client: str, secret: str, listen: Callable[[], Pulse]
+    ) -> None:
+        self._listen = listen
         self.peer = "the master"
         self._address = address
         self._lock = threading.Lock()
@@ -80,15 +87,30 @@ class LocalClientStream:
         try:
             for buffers, _ in self._frames(self._number, parts):
                 write_message(self._sock, b"".join(buffers))
-            while (answer := self._read(self._number)) is None:
-                self._sock.settimeout(max(0.001, deadline - time.monotonic()))
-            return answer
+            return self._await(self._number, deadline)
         except TimeoutError:
             raise
         except (EOFError, OSError):
             raise self._lost(self._messages.how_it_ended) from None
         except FrameError as error:
             raise self._lost(str(error)) from None
+
+    def _await(self, call_id: int, deadline: float) -> tuple[int, memoryview]:
+        pulse = None
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                self._sock.settimeout(min(LISTEN_S, left))
+                try:
+                    if (answer := self._read(call_id)) is not None:
+                        return answer
+                except TimeoutError:
+                    pulse = pulse or self._listen()
+                    if pulse.is_lost():
+                        raise self._lost(SILENT) from None
+            raise TimeoutError
+        finally:
+            if pulse is not None:
+                pulse.stop()
 
     def _frames(self, call_id: int, parts: Parts) -> Iterator[Parts]:
         if self._freed:

@@ -85,11 +85,16 @@ def receive_message(sock: socket.socket) -> tuple[bytes, list[int]]:
     length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else 0
     body = sock.recv(length) if 0 < length <= RECV_BYTES else b""
     if not head or len(body) != length or not body:
-        for descriptor in descriptors:
-            os.close(descriptor)
+        close_all(descriptors)
         what = "ended before its Hello" if not head else "did not begin with a whole message"
         raise FrameError(f"the stream {what}")
     return body, descriptors
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Those that came with a message and are of no use."""
+    while descriptors:
+        os.close(descriptors.pop())
 
 
 class Sender:

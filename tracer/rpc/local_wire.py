@@ -30,20 +30,20 @@ from tracer.rpc.local_pipe import LocalPipe
 from tracer.rpc.local_socket import (
     Messages,
     check_local,
+    close_all,
     listen,
     receive_message,
     send_message,
     socket_path,
 )
 from tracer.rpc.messages import Hello, decode_error, encode_error
+from tracer.rpc.pulse import SILENCE_S, SILENT
 from tracer.rpc.slab import ReceivedSlab, Slab
 from tracer.rpc.spans import LOCAL
 from tracer.runtime.interfaces import StepError
 
 if TYPE_CHECKING:
     from tracer.rpc.transport import Transport
-
-SILENCE_S = 5.0  #: after which a peer that answers no ping is lost
 
 
 class LocalConnection(Connection):
@@ -123,6 +123,9 @@ class LocalWire:
             failure = lost(peer, address, "UNAVAILABLE", reason)
         except StepError as error:
             failure = error
+        except asyncio.CancelledError:
+            sock.close()
+            raise
         sock.close()
         self._transport.lose(connection, failure)
 
@@ -161,7 +164,7 @@ class LocalWire:
             self._transport.keep(self._let_in(sock))
 
     async def _let_in(self, sock: socket.socket) -> None:
-        me = self._transport
+        me, descriptors = self._transport, list[int]()
         try:
             send_message(sock, hello_message(Hello(me.task, me.address, "both", 0)), [])
             message, descriptors = await asyncio.wait_for(self._receive(sock), CONNECT_S)
@@ -176,6 +179,7 @@ class LocalWire:
             send_message(sock, _welcome(None), descriptors_of(guest.pipe.slab))
         except (FrameError, OSError, TimeoutError) as error:
             me.log_refused(error)
+            close_all(descriptors)
             sock.close()
             return
         self._guests.add(guest)
@@ -186,6 +190,10 @@ class LocalWire:
         self, connection: LocalConnection, sock: socket.socket, descriptors: list[int]
     ) -> None:
         """From here on its frames come and go."""
+        if connection.error is not None:  # lost before it was joined
+            close_all(descriptors)
+            sock.close()
+            return
         messages = Messages(sock)
 
         def on_readable() -> None:
@@ -201,7 +209,7 @@ class LocalWire:
 
         try:
             if descriptors:
-                slab = ReceivedSlab(descriptors[0], connection.pipe.free_later)
+                slab = ReceivedSlab(descriptors.pop(), connection.pipe.free_later)
                 connection.reader.block_at = slab.block
         except FrameError as error:
             sock.close()
@@ -217,15 +225,12 @@ class LocalWire:
         self._transport.lose(connection, lost(connection.peer, connection.address, code, why))
 
     async def _watch(self, connection: LocalConnection) -> None:
-        """Loses a peer that hangs: one that dies closes its socket, which is seen at once.
-
-        gRPC's pings come from threads of its own, so they tell a hung process from a busy one.
-        """
+        """Loses a peer that hangs (see `pulse`)."""
         channel = self._transport.channel(connection.address)
         with suppress(TimeoutError):  # it hung before the first ping
             await asyncio.wait_for(_ready(channel), SILENCE_S)
             await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
-        self._lose(connection, "UNAVAILABLE", "it answers no ping")
+        self._lose(connection, "UNAVAILABLE", SILENT)
 
     def close_door(self) -> None:
         """Lets nobody in any more."""

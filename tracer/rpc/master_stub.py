@@ -5,7 +5,7 @@ session can be closed while one of its steps runs.
 """
 
 import threading
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ from tracer.rpc.messages import (
     encode,
     encode_run_step,
 )
+from tracer.rpc.pulse import Pulse
 from tracer.rpc.spans import GRPC, LOCAL, MASTER_SERVICE, METHODS, RpcSpan, call_site
 from tracer.runtime.interfaces import (
     DeviceAttributes,
@@ -87,6 +88,7 @@ class RemoteMaster(MasterInterface):
         self._step_timeout_s = step_timeout_s
         self._options = channel_options(allow_proxy=allow_proxy)
         self._channel = grpc.insecure_channel(address, self._options)
+        self._sites: dict[tuple[str, str], int] = {}  # by method and peer
         self._lock = threading.Lock()
         self._stream: ClientStream | LocalClientStream | None = None
 
@@ -108,7 +110,7 @@ class RemoteMaster(MasterInterface):
             with self._lock:
                 self._dialed()
         method = f"{MASTER_SERVICE}/{name}"
-        with self._span(method, context, GRPC) as call:
+        with self._span(method, context) as call:
             stub: Any = self._channel.unary_unary(f"/{method}")
             metadata = self._metadata + trace_metadata(call.context)
             try:
@@ -124,13 +126,18 @@ class RemoteMaster(MasterInterface):
             if not request.context.sampled:
                 payload = self._exchange(stream, encode_run_step(request, request.context))
             else:
-                with self._span(METHODS[RUN_STEP], request.context, self._wire) as call:
+                with self._span(METHODS[RUN_STEP], request.context) as call:
                     parts = encode_run_step(request, call.context)
                     payload = call.answer = self._exchange(stream, parts)
         return decode_run_step_result(payload)
 
-    def _span(self, method: str, context: SpanContext, wire: Mapping[str, str]) -> RpcSpan:
-        site = call_site(self._recorder, "rpc.client", method, self._peer, self.address, wire)
+    def _span(self, method: str, context: SpanContext) -> RpcSpan:
+        known = method, self._peer
+        site = self._sites.get(known)
+        if site is None:
+            wire = self._wire if method == METHODS[RUN_STEP] else GRPC
+            site = call_site(self._recorder, "rpc.client", *known, self.address, wire)
+            self._sites[known] = site
         return RpcSpan(self._recorder.open(site, context))
 
     def _dialed(self) -> ClientStream | LocalClientStream:
@@ -150,7 +157,8 @@ class RemoteMaster(MasterInterface):
             return ClientStream(self.address, self._options, self._metadata, self._client)
         check_local(self.address)
         path = socket_path(self._sockets, self.address)
-        return LocalClientStream(path, self.address, self._client, self._secret)
+        listen = partial(Pulse, self._channel)
+        return LocalClientStream(path, self.address, self._client, self._secret, listen)
 
     def _late(self, what: str, limit_s: float) -> StepError:
         text = f"no answer to {what} in {limit_s:.0f} s"

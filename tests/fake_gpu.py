@@ -65,11 +65,17 @@ class FakeStream:
     def hold(self, tensor: torch.Tensor) -> None:
         self.num_held += 1
 
-    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._copy(tensor)
+    def pinned(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(like)
 
-    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._copy(tensor)
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def to_host(self, tensor: torch.Tensor, pinned: torch.Tensor) -> None:
+        pinned.copy_(self._copy(tensor))
+
+    def to_device(self, pinned: torch.Tensor) -> torch.Tensor:
+        return self._copy(pinned)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         assert self._driver.current is self, "a copy was launched on another stream"
@@ -183,13 +189,19 @@ class QueuedStream:
         self.num_held += 1
         self.held.setdefault(id(tensor), set()).add(self)
 
-    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        there = torch.zeros_like(tensor)
-        self.launch(lambda: there.copy_(tensor))
-        return there
+    def pinned(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(like)
 
-    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self.to_host(tensor)
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
+
+    def to_host(self, tensor: torch.Tensor, pinned: torch.Tensor) -> None:
+        self.launch(lambda: pinned.copy_(tensor))
+
+    def to_device(self, pinned: torch.Tensor) -> torch.Tensor:
+        there = torch.zeros_like(pinned)
+        self.to_host(pinned, there)
+        return there
 
     def take(self) -> torch.Tensor:
         """Memory, used before if it can be: torch's caching allocator in small."""

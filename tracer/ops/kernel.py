@@ -81,12 +81,20 @@ class Stream(Protocol):
         """Nobody gets the tensor's memory before this stream is done with what it was given."""
         ...
 
-    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Launches a copy into pinned host memory."""
+    def pinned(self, like: torch.Tensor) -> torch.Tensor:
+        """Host memory for a copy of the tensor, which a GPU can write by itself."""
         ...
 
-    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Launches a copy of a host tensor, through pinned memory."""
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A host tensor, brought into memory that a GPU can read by itself."""
+        ...
+
+    def to_host(self, tensor: torch.Tensor, pinned: torch.Tensor) -> None:
+        """Launches a copy into pinned memory."""
+        ...
+
+    def to_device(self, pinned: torch.Tensor) -> torch.Tensor:
+        """Launches a copy out of pinned memory."""
         ...
 
 

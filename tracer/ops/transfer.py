@@ -51,18 +51,20 @@ def arrive(value: InFlight, stream: Stream) -> torch.Tensor:
 
 def copy_to_host(tensor: torch.Tensor, compute: Stream, copies: Stream) -> Copied:
     """Into pinned memory; whoever reads it waits for `ended` first."""
-    source = arrive(depart(tensor, compute), copies)
+    made, there = depart(tensor, compute), copies.pinned(tensor)
+    source = arrive(made, copies)
     begun = copies.record()
     with copies.current():
-        there = copies.to_host(source)
+        copies.to_host(source, there)
     return Copied(there, begun, copies.record())
 
 
 def copy_to_device(tensor: torch.Tensor, compute: Stream, copies: Stream) -> Copied:
     """For work that `compute` is given from here on."""
+    source = copies.pin(tensor)
     begun = copies.record()
     with copies.current():
-        there = copies.to_device(tensor)
+        there = copies.to_device(source)
     made = depart(there, copies)
     return Copied(arrive(made, compute), begun, made.event)
 

@@ -34,13 +34,17 @@ class CudaStream:
     def hold(self, tensor: torch.Tensor) -> None:
         tensor.record_stream(self._stream)
 
-    def to_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        return there.copy_(tensor, non_blocking=True)
+    def pinned(self, like: torch.Tensor) -> torch.Tensor:
+        return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
 
-    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor if tensor.is_pinned() else tensor.pin_memory()
+
+    def to_host(self, tensor: torch.Tensor, pinned: torch.Tensor) -> None:
+        pinned.copy_(tensor, non_blocking=True)
+
+    def to_device(self, pinned: torch.Tensor) -> torch.Tensor:
         """torch keeps the pinned memory for as long as the copy takes."""
-        pinned = tensor if tensor.is_pinned() else tensor.pin_memory()
         return pinned.to(self._device, non_blocking=True)
 
 

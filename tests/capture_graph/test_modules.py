@@ -176,7 +176,7 @@ def test_a_loss_that_cannot_be_followed_back_is_refused_in_words(loss: LossFn, w
 def test_a_variable_named_like_a_feed_is_refused() -> None:
     module = nn.Linear(8, 8)
     module.register_parameter("x", nn.Parameter(torch.ones(1)))
-    with pytest.raises(CaptureError, match="a variable named 'x'.* rename it"):
+    with pytest.raises(CaptureError, match=r"a variable named 'x'.* rename it"):
         StepCapture(module, mean_square, SGD(0.1))
 
 

@@ -1,4 +1,4 @@
-"""Whole workloads on logical GPUs: the values are the CPU's, so only the way could differ.
+"""Whole workloads on logical GPUs: the values are the CPU's, so only the way could differ."""
 
 import time
 from itertools import product

@@ -11,6 +11,26 @@ function keepChoice(name, value) {
   visit({ [name]: value }, { replace: true });
 }
 
+/** The address with theme and language said: whoever opens it sees the same. */
+function sharedAddress() {
+  const search = amend(location.search, { theme: root.dataset.theme, lang: root.lang });
+  return location.origin + location.pathname + search + location.hash;
+}
+
+/** Browsers keep the clipboard for secure origins; over plain HTTP from afar the old way is left. */
+async function toClipboard(text) {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 const ACTIONS = {
   theme() {
     const at = THEMES.indexOf(root.dataset.theme);
@@ -22,7 +42,7 @@ const ACTIONS = {
     keepChoice("lang", root.lang);
   },
   async copy(button) {
-    await navigator.clipboard.writeText(location.href);
+    await toClipboard(sharedAddress());
     button.dataset.done = "";
     setTimeout(() => delete button.dataset.done, 1500);
   },
@@ -47,12 +67,16 @@ function stepBy(direction) {
   if (at >= 0 && at < steps.length) window.dash_clientside.set_props("step", { data: steps[at] });
 }
 
+/** What an address says of one run. */
+const OF_RUN = { sel: null, step: null, stage: null, t0: null, t1: null, window: null };
+
 /** A link inside the dashboard: prefix before it, and what the viewer looks at behind it. */
 function complete(link) {
-  const [path, own = ""] = link.dataset.go.split("?");
-  const kept = path === "/" ? amend(location.search, { sel: null, step: null, stage: null,
-    t0: null, t1: null }) : location.search;
-  link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)));
+  const [where, anchor = ""] = link.dataset.go.split("#");
+  const [path, own = ""] = where.split("?");
+  const kept = path.startsWith("/t/") ? location.search : amend(location.search, OF_RUN);
+  link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)))
+    + (anchor && `#${anchor}`);
 }
 
 /** Whether a menu was open. */

@@ -5,6 +5,7 @@ import {
   Surface, animate, expose, font, formatNs, mount, onThemeChange, publishSelection, readTheme,
   textWidth,
 } from "./core.mjs";
+import { offerPicture } from "./picture.mjs";
 import { prefix, visit } from "./selection.mjs";
 import { textures } from "./shapes.mjs";
 import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
@@ -13,16 +14,17 @@ import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
 import { Growth } from "./timeline_live.mjs";
 import {
-  boxAt, clampWindow, devicesOf, laneWord, layoutRows, leadingSteps, outstandingStep,
+  boxAt, clampWindow, devicesOf, layoutRows, leadingSteps, outstandingStep,
   rowsInWindow, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
+import { timelinePicture } from "./timeline_picture.mjs";
 import { probe } from "./timeline_probe.mjs";
-import { AXIS_PX, drawAxis, drawStrip, stripSize } from "./timeline_strip.mjs";
+import { AXIS_PX, drawAxis, drawStrip, fullShare, stripSize } from "./timeline_strip.mjs";
 import { SpanTable, rowsOf } from "./timeline_table.mjs";
 
 const NARROW = 700; // below it one task is shown at a time
-const LEFT = { wide: 140, narrow: 92 };
+const LEFT = { wide: 140, narrow: 100 };
 const RIGHT = 16;
 const MOVE_MS = 200;
 const SETTLE_MS = 160;
@@ -57,6 +59,7 @@ export class TimelineView {
     this.hands = new Hands(this);
     this.lights = new Lights(this);
     this.growth = new Growth(this);
+    this.stopPictures = offerPicture(() => this.head && timelinePicture(this));
     this.stopThemes = onThemeChange(() => {
       this.look();
       this.surface.invalidate();
@@ -82,6 +85,7 @@ export class TimelineView {
     this.hands.stop();
     this.lights.stop();
     this.growth.stop();
+    this.stopPictures();
     this.loader.stop();
     this.surface.destroy();
   }
@@ -104,23 +108,28 @@ export class TimelineView {
     const query = new URLSearchParams(location.search);
     const [from, to] = [query.get("t0"), query.get("t1")].map(Number.parseFloat);
     if (to > from) this.show(from, to, "window");
+    else if (query.get("window") === "run") this.showMode("run");
     this.load(true);
     this.growth.ask();
   }
 
   /** Rows, steps and strip of the run as far as it is known. */
-  takeHead(head) {
+  takeHead(head, shift = 0) {
     this.head = head;
     this.steps = leadingSteps(this.head.steps);
     this.outstanding = outstandingStep(this.steps);
     this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
     this.devices = devicesOf(this.head.rows);
+    this.fullShare = fullShare(head.strip);
     this.task ??= this.head.tasks.find((task) => task !== "launcher") ?? null;
     this.host.style.maxHeight = `${this.area.y + fullHeight(this.head.rows) + BELOW}px`;
     this.layout = null;
+    if (this.step) {
+      const { number, start, end } = this.step;
+      this.step = { number, start: start + shift, end: end + shift };
+    }
     const { step } = this.asked;
     if (step && Number(step) !== this.step?.number) this.goToStep(Number(step));
-    else this.step = this.stepAt(this.step?.number) ?? this.step;
   }
 
   /** A step of the leading task; of one that is not known yet, the last before it. */
@@ -256,8 +265,10 @@ export class TimelineView {
     const { from, to } = this.window;
     const isWindow = this.mode === "window";
     this.modes.show(this.mode, isWindow ? formatNs(to - from) : "", this.steps.length > 0);
-    visit({ t0: isWindow ? Math.round(from) : null, t1: isWindow ? Math.round(to) : null },
-      { replace: true });
+    visit({
+      t0: isWindow ? Math.round(from) : null, t1: isWindow ? Math.round(to) : null,
+      window: this.mode === "run" && this.steps.length ? "run" : null,
+    }, { replace: true });
     const row = this.layout?.rows.find((r) => r.y + r.h > this.scroll);
     const gap = row ? row.y - this.scroll : 0;
     this.layout = null;
@@ -365,7 +376,7 @@ export class TimelineView {
       arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
       focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,
       rowsById: this.rowsById, devices: this.devices,
-      strip: this.head.strip, steps: this.steps, step: this.step?.number ?? null,
+      strip: this.head.strip, fullShare: this.fullShare, steps: this.steps, step: this.step?.number ?? null,
       outstanding: this.outstanding, isNarrow: this.isNarrow,
       task: this.isNarrow ? this.task : null,
     };
@@ -379,11 +390,16 @@ export class TimelineView {
       this.layout = null;
       this.load();
     }
-    const scene = this.scene(width, height);
-    this.counts = drawBody(ctx, scene);
+    this.counts = this.paint(ctx, this.scene(width, height));
+    this.drawMs = performance.now() - begun;
+  }
+
+  /** On the canvas or on whatever else takes ink. */
+  paint(ctx, scene) {
+    const counts = drawBody(ctx, scene);
     drawAxis(ctx, scene, this.stripHeight);
     drawStrip(ctx, scene);
-    this.drawMs = performance.now() - begun;
+    return counts;
   }
 
   /** The box under a point of the canvas: {tile, i}; lit ones first, as they lie on top. */
@@ -404,25 +420,6 @@ export class TimelineView {
   laneAt(y) {
     const within = y - this.area.y + this.scroll;
     return this.rows().lanes.find((l) => within >= l.y && within <= l.y + l.h) ?? null;
-  }
-
-  /** Task and lane in full, as their place cuts long ones; and what a click on it does. */
-  wordsOf({ task, lane, count }) {
-    const name = `${task} · ${lane}`;
-    if (laneWord(lane) !== "rpc" || count < 3) return name;
-    const isOpen = this.unfolded.has(`${task} ${lane}`);
-    return `${name} · ${this.words[isOpen ? "fold" : "unfold"]}`;
-  }
-
-  /** Unfolds the calls of a lane whose name was clicked, or folds them again. */
-  clickName(y) {
-    const lane = this.laneAt(y);
-    if (!lane || laneWord(lane.lane) !== "rpc") return;
-    const key = `${lane.task} ${lane.lane}`;
-    if (!this.unfolded.delete(key)) this.unfolded.add(key);
-    this.layout = null;
-    this.load();
-    this.surface.invalidate();
   }
 
   placeOf(tile, id) {

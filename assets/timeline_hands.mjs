@@ -3,7 +3,7 @@
 import { gestures, pointIn } from "./core.mjs";
 import { spanId } from "./timeline_data.mjs";
 import { extent } from "./timeline_draw.mjs";
-import { neighbour } from "./timeline_model.mjs";
+import { laneWord, neighbour } from "./timeline_model.mjs";
 import { STRIP_HEAD, stripSize } from "./timeline_strip.mjs";
 import { lineOf } from "./timeline_table.mjs";
 
@@ -74,7 +74,7 @@ export class Hands {
   click(x, y) {
     if (y < this.view.stripHeight) this.clickStrip(x, y);
     else if (y < this.view.area.y) this.view.goToChoice();
-    else if (x < this.view.area.x) this.view.clickName(y);
+    else if (x < this.view.area.x) this.clickName(y);
     else this.view.choose(this.view.hitAt(x, y));
   }
 
@@ -104,8 +104,30 @@ export class Hands {
     clearTimeout(this.hoverTimer);
     view.hideTip();
     const lane = x !== null && x < view.area.x && y >= view.area.y ? view.laneAt(y) : null;
-    const words = hit ? lineOf(view.words, hit.tile, hit.i) : lane && view.wordsOf(lane);
+    const isScale = x !== null && x < view.area.x && y < STRIP_HEAD;
+    const words = isScale ? view.words.full_says.replace("{share}", view.fullShare) : hit ? lineOf(view.words, hit.tile, hit.i) : lane && this.wordsOf(lane);
     if (words) this.hoverTimer = setTimeout(() => view.showTip(words, x, y), HOVER_MS);
+  }
+
+  /** Task and lane in full, as their place cuts long ones; and what a click on it does. */
+  wordsOf({ task, lane, count }) {
+    const { view } = this;
+    const name = `${task} · ${lane}`;
+    if (laneWord(lane) !== "rpc" || count < 3) return name;
+    const isOpen = view.unfolded.has(`${task} ${lane}`);
+    return `${name} · ${view.words[isOpen ? "fold" : "unfold"]}`;
+  }
+
+  /** Unfolds the calls of a lane whose name was clicked, or folds them again. */
+  clickName(y) {
+    const { view } = this;
+    const lane = view.laneAt(y);
+    if (!lane || laneWord(lane.lane) !== "rpc") return;
+    const key = `${lane.task} ${lane.lane}`;
+    if (!view.unfolded.delete(key)) view.unfolded.add(key);
+    view.layout = null;
+    view.load();
+    view.surface.invalidate();
   }
 
   // ---- keys ----

@@ -43,12 +43,14 @@ export class Growth {
     const { head } = this.view;
     const { state } = this;
     return state && head && (state.last > head.end || state.rows !== head.rows.length
-      || state.spans !== this.spans);
+      || state.spans !== (this.spans ?? state.spans));
   }
 
   async ask() {
     const { view } = this;
     if (!this.isBehind) {
+      this.spans ??= this.state?.spans;
+      this.start ??= this.state?.start;
       this.keepUp();
       return;
     }
@@ -73,7 +75,7 @@ export class Growth {
     this.start = start;
     this.spans = spans;
     view.loader.expire(isOther); // rows are numbered from the top: with new ones all change
-    view.takeHead(head);
+    view.takeHead(head, shift);
     if (isOther) view.lights.ask(view.asked.chosen);
     if (shift) view.show(view.window.from + shift, view.window.to + shift, view.mode);
     this.keepUp();

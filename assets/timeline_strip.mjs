@@ -7,6 +7,7 @@ import { MERGE_PX, awayFrom, instantText, stepLabels } from "./timeline_model.mj
 
 export const STRIP_HEAD = 26; // the line of step numbers
 const COLUMNS_A_HUE = 4;
+const FULL_SHARES = [10, 25, 50, 100];
 const GAP_FROM_PX = 10; // shorter steps run into one another
 export const AXIS_PX = 34;
 
@@ -15,6 +16,14 @@ export function stripSize(tasks) {
   const pitch = tasks > 3 ? Math.max(8, Math.floor(81 / tasks)) : 27;
   const rowH = Math.max(5, Math.min(20, pitch - 4));
   return { pitch, rowH, height: STRIP_HEAD + tasks * pitch + 6 };
+}
+
+/** The busy share that fills a row, of 100: the least round one that nearly all columns stay below.
+ *  Tasks that wait most of the time would else be a flat line. */
+export function fullShare({ tasks }) {
+  const busy = tasks.flatMap((task) => task.busy.filter(Boolean)).sort((a, b) => a - b);
+  const usual = busy[Math.floor(0.98 * (busy.length - 1))] ?? 100;
+  return FULL_SHARES.find((share) => share >= usual) ?? 100;
 }
 
 export function drawStrip(ctx, scene) {
@@ -29,6 +38,12 @@ export function drawStrip(ctx, scene) {
   ctx.fillStyle = theme.ink;
   const title = scene.words[scene.steps.length ? "steps" : "run"];
   write(ctx, title, 18, STRIP_HEAD / 2 + 1, font(12, 650), area.x - 26);
+  if (scene.fullShare < 100) {
+    ctx.textAlign = "right";
+    ctx.fillStyle = theme.ink3;
+    const said = scene.words.full.replace("{share}", scene.fullShare);
+    write(ctx, said, area.x - 10, STRIP_HEAD / 2 + 1, font(11), area.x - 70);
+  }
   strip.tasks.forEach((task, n) => {
     const y = STRIP_HEAD + n * pitch;
     drawTask(ctx, scene, task, y, rowH);
@@ -50,7 +65,7 @@ function write(ctx, text, x, y, style, room) {
 export const stripX = ({ strip, area }, at) =>
   area.x + ((at - strip.from) / (strip.to - strip.from)) * area.w;
 
-function drawTask(ctx, { theme, area, strip }, { busy, hue }, y, h) {
+function drawTask(ctx, { theme, area, strip, fullShare: full }, { busy, hue }, y, h) {
   ctx.fillStyle = theme.sunk;
   ctx.fillRect(area.x, y, area.w, h);
   const columns = Math.floor(area.w / MERGE_PX);
@@ -66,7 +81,7 @@ function drawTask(ctx, { theme, area, strip }, { busy, hue }, y, h) {
         total += busy[b];
         sums.set(hue[b], (sums.get(hue[b]) ?? 0) + busy[b]);
       }
-      shares.push(total / (end - begin) / 100);
+      shares.push(Math.min(1, total / (end - begin) / full));
     }
     const larger = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
     ctx.fillStyle = theme[strip.hues[larger]];
@@ -110,11 +125,27 @@ export function frameOf(scene) {
 }
 
 function drawFrame(ctx, scene, top, bottom) {
+  const { strip, from, to, area } = scene;
+  if (to < strip.from || from > strip.to) {
+    drawBeside(ctx, scene.theme, to < strip.from ? [area.x - 4, -7] : [area.x + area.w + 4, 7],
+      (top + bottom) / 2);
+    return;
+  }
   const [left, right] = frameOf(scene);
   roundRect(ctx, left, top, right - left, bottom - top, 4);
   ctx.strokeStyle = scene.theme.ink;
   ctx.lineWidth = 2.2;
   ctx.stroke();
+}
+
+/** The window lies before the first step or after the last: an arrow head says on which side. */
+function drawBeside(ctx, theme, [x, long], y) {
+  ctx.beginPath();
+  ctx.moveTo(x, y - 8);
+  ctx.lineTo(x + long, y);
+  ctx.lineTo(x, y + 8);
+  ctx.fillStyle = theme.ink;
+  ctx.fill();
 }
 
 // ---- axis ----

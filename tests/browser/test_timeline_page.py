@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,3 +299,49 @@ def test_the_longest_spans_wait_to_be_selected(tab: Tab, dashboard: Dashboard) -
     page = opened(tab, dashboard)
     page.locator("#timeline-span .longest button", has_text="mm").click()
     expect(page).to_have_url(re.compile(f"sel=span:{302:016x}"))
+
+
+def test_a_copied_link_restores_window_selection_step_theme_and_language(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/timeline?step=4&sel=node:mm&theme=dark&lang=zh")
+    page.wait_for_function("() => window.__vizdist?.state().ready")
+    page.locator("#timeline-canvas canvas").press("w")
+    expect(page).to_have_url(re.compile("t0="))
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.evaluate("localStorage.clear()")
+    page.get_by_role("button", name="复制链接").click()
+    expect(page.locator(".done-word")).to_be_visible()
+    seen = "() => { const s = window.__vizdist.state(); return [s.from, s.to, s.step, s.lit]; }"
+    before, address = page.evaluate(seen), page.evaluate("window.copied")
+    other = tab(address)
+    other.wait_for_function("() => window.__vizdist?.state().ready && window.__vizdist.state().lit")
+    after = other.evaluate(seen)
+    assert after[2:] == before[2:]
+    assert after[:2] == [round(at) for at in before[:2]]
+    root = other.evaluate("({...document.documentElement.dataset}).theme")
+    assert (root, other.evaluate("document.documentElement.lang")) == ("dark", "zh")
+
+
+def test_a_link_to_the_whole_run_shows_the_whole_run(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/timeline")
+    page.wait_for_function("() => window.__vizdist?.state().ready")
+    page.get_by_role("radio", name="Whole run").click()
+    expect(page).to_have_url(re.compile("window=run"))
+    page.reload()
+    page.wait_for_function("() => window.__vizdist?.state().mode === 'run'")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "SVG"])
+def test_the_picture_is_saved(tab: Tab, dashboard: Dashboard, tmp_path: Path, kind: str) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/timeline?step=4&lang=en")
+    page.wait_for_function("() => window.__vizdist?.state().ready")
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"Save the picture as {kind}").click()
+    assert download.value.suggested_filename == f"digits-timeline.{kind.lower()}"
+    download.value.save_as(tmp_path / "picture")
+    content = (tmp_path / "picture").read_bytes()
+    if kind == "SVG":
+        assert b">MatMul<" in content or b">mm<" in content
+    else:
+        assert content.startswith(b"\x89PNG")

@@ -12,7 +12,7 @@ from vizdist.analysis.steps import shown_step
 from vizdist.components import shell
 from vizdist.components.callbacks import callback
 from vizdist.components.cards import not_there
-from vizdist.components.header import library_header, run_header, run_state
+from vizdist.components.header import library_header, reference_header, run_header, run_state
 from vizdist.components.help import help_dialog
 from vizdist.components.strip import strip
 from vizdist.components.view import Live, Page, Route, View, page_of, view_of
@@ -43,6 +43,8 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
         route: Route, step: int | None, live: Live | None, follow: bool | None
     ) -> list[Component]:
         _, view, trace = _resolve(library, pages, route)
+        if view.page == "reference":
+            return reference_header(view.lang)
         if trace is None:
             return library_header(view.lang, has_runs=bool(library.entries()))
         running = run_state(live, view, library.outcome(view.trace), is_followed=bool(follow))

@@ -3,13 +3,14 @@
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.components.cards import button, icon, says
+from vizdist.components.cards import button, icon, link, says
 from vizdist.components.view import View
 from vizdist.i18n import t
 
 Keys = tuple[tuple[tuple[str, ...], str], ...]  #: (keys, name of their text below shell.help)
 
 RUN: Keys = (
+    (("/",), "find_in_run"),
     (("[", "]"), "step"),
     (("G",), "graph"),
     (("T",), "timeline"),
@@ -24,6 +25,7 @@ CANVAS: Keys = (
 #: What a page adds to the keys of every page of a run.
 OF_PAGE: dict[str, Keys] = {
     "library": ((("/",), "find"),),
+    "reference": ((("/",), "find_entry"),),
     "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("E",), "fold"), (("+", "−"), "zoom")),
     "timeline": (
         *CANVAS,
@@ -45,9 +47,10 @@ def help_dialog(view: View) -> Component:
         for one, name in keys
     ]
     title = html.H2(t("shell.help.title", lang))
+    all_of_it = link(t("shell.help.all", lang), "/reference#keys", kind="more")
     close = button("close", t("shell.help.close", lang), icon("close"))
     return html.Dialog(
-        [html.Div([title, close], className="dialog-head"), html.Dl(rows)],
+        [html.Div([title, close], className="dialog-head"), html.Dl(rows), all_of_it],
         id="help",
         className="dialog",
         **says(t("shell.help.title", lang)),

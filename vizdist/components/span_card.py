@@ -7,9 +7,10 @@ import numpy as np
 from dash import html
 from dash.development.base_component import Component
 
+from tracer.model.schema import SPAN_KINDS
 from vizdist.analysis.lit import Lit
 from vizdist.analysis.longest import longest
-from vizdist.components.cards import chip, swatch
+from vizdist.components.cards import chip, link, swatch
 from vizdist.figures.timeline import HUES, hues_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, size
@@ -95,9 +96,16 @@ def _heading(detail: SpanDetail, hue: str, lang: Lang) -> Component:
                 for flag in sorted(told)
             ),
             *([chip(str(size(detail.bytes)))] if detail.bytes else []),
+            *([_kind_link(detail.kind, lang)] if detail.kind in SPAN_KINDS else []),
         ],
         className="span-head",
     )
+
+
+def _kind_link(kind: str, lang: Lang) -> Component:
+    """To what the schema says of spans like this one."""
+    title = t("timeline.kind_says", lang)
+    return link(kind, f"/reference#kind-{kind}", kind="chip outline kind-link", title=title)
 
 
 def _facts(trace: Trace, detail: SpanDetail, lit: Lit) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,8 @@ def view_of(route: Route) -> View:
     match route["path"].strip("/").split("/"):
         case [""]:
             return View("library", "", lang)
+        case ["reference"]:
+            return View("reference", "", lang)
         case ["t", trace, page]:
             return View(page, trace, lang)
         case _:

@@ -15,7 +15,7 @@ from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty, swatch
 from vizdist.components.span_card import span_card
 from vizdist.components.split_bar import split_bars
-from vizdist.components.toolbar import choice, table_button
+from vizdist.components.toolbar import choice, picture_buttons, table_button
 from vizdist.components.view import Route, View, view_of
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import duration, micros, percentages
@@ -35,6 +35,7 @@ def layout(library: Library, view: View) -> Component:
         waits: dict[str, Any] = {"data-bare": "rows"}
         return html.Div(words, className="reading alone", **waits)
     canvas: dict[str, Any] = {"data-trace": view.trace, "data-words": _canvas_words(view.lang)}
+    canvas["data-title"] = trace.title
     return html.Div(
         [
             html.H1(t("timeline.title", view.lang, trace=trace.title), className="unseen"),
@@ -62,6 +63,7 @@ def _toolbar(lang: Lang) -> Component:
         [
             html.Div(modes, id="timeline-mode", className="segments", **group),
             _legend(lang),
+            picture_buttons(lang),
             table_button(
                 "timeline-list",
                 t("timeline.table_button", lang),
@@ -86,7 +88,7 @@ def _legend(lang: Lang) -> Component:
         for name in LEGEND
     ]
     says: dict[str, Any] = {"role": "group", "aria-label": t("timeline.legend", lang)}
-    return html.Div(entries, className="graph-legend", **says)
+    return html.Div(entries, className="timeline-legend", **says)
 
 
 def _card(name: str, says: str) -> Component:
@@ -95,7 +97,8 @@ def _card(name: str, says: str) -> Component:
 
 
 def _canvas_words(lang: Lang) -> str:
-    words: dict[str, Any] = {"table": {}}
+    legend = {name: t(f"timeline.legend_of.{name}", lang) for name in LEGEND}
+    words: dict[str, Any] = {"table": {}, "legend": legend}
     for key, text in catalogue(lang).items():
         area, _, name = key.removeprefix("timeline.canvas.").rpartition(".")
         if key.startswith("timeline.canvas."):

@@ -1,0 +1,54 @@
+// What the timeline saves as a picture: the window as it is seen, with its hues in words.
+
+import { formatNs } from "./core.mjs";
+import { patch } from "./picture.mjs";
+import { drawTag, textures } from "./shapes.mjs";
+
+const HUES = [
+  ["compute", "compute"], ["update", "update"], ["transfer", "recv"], ["runtime", "idle"],
+];
+const TEXTURES = [["wait", "hatch"], ["queueing", "dots"]];
+
+export function timelinePicture(view) {
+  const { theme, words, host } = view;
+  const { width, height } = view.surface;
+  const { from, to } = view.window;
+  const isRun = view.mode === "run" || !view.step;
+  const what = isRun ? words.run : words.in_step.replace("{step}", view.step.number);
+  return {
+    name: `${host.dataset.title}-timeline`,
+    title: host.dataset.title,
+    facts: `${what} · ${formatNs(to - from)}`,
+    width, height, theme,
+    legend: legend(theme, words.legend),
+    scale: words.begins.replace("{time}", formatNs(Math.max(0, from))),
+    draw: (ctx, w, h) => view.paint(ctx, {
+      ...view.scene(w, h), cursor: null, focus: null, patterns: textures(ctx, theme),
+    }),
+  };
+}
+
+function legend(theme, words) {
+  const send = {
+    width: 14, text: words.send, paint(ctx, x, y) {
+      drawTag(ctx, theme, "send", x + 7, y, 14, "right");
+    },
+  };
+  return [
+    ...HUES.map(([name, hue]) => patch({ fill: theme[hue], edge: theme[`${hue}-s`] }, words[name])),
+    send,
+    ...TEXTURES.map(([name, texture]) => textured(theme, texture, words[name])),
+  ];
+}
+
+/** A patch of a texture on the panel: time in which nothing runs. */
+function textured(theme, name, text) {
+  const plain = patch({ fill: theme.panel, edge: theme.line2 }, text);
+  return {
+    ...plain, paint(ctx, x, y) {
+      plain.paint(ctx, x, y);
+      ctx.fillStyle = textures(ctx, theme)[name];
+      ctx.fillRect(x + 1, y - 4.5, 16, 9);
+    },
+  };
+}

@@ -28,7 +28,7 @@ def hand_over(producer: CudaStream, consumer: CudaStream) -> tuple[list[float], 
     sums = []
     for number in range(HAND_OVERS):
         with producer.current():
-            torch.cuda._sleep(NAP)
+            torch.cuda._sleep(NAP)  # type: ignore[no-untyped-call]
             made = torch.full((SIZE,), float(number), device="cuda:0")
         taken = arrive(depart(made, producer), consumer)
         del made  # its memory is free to be used again, unless it is held
@@ -55,7 +55,7 @@ def test_200_copies_to_the_host_are_there_when_their_event_is() -> None:
     copied = []
     for number in range(HAND_OVERS):
         with compute.current():
-            torch.cuda._sleep(NAP)
+            torch.cuda._sleep(NAP)  # type: ignore[no-untyped-call]
             made = torch.full((SIZE,), float(number), device="cuda:0")
         copied.append(copy_to_host(made, compute, copies))
         del made

@@ -54,8 +54,9 @@ def signatures(trace: Trace) -> list[tuple[int, str]]:
 
 def test_the_example_of_the_readme_trains_as_it_says(tmp_path: Path) -> None:
     text = README.read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (command,) = re.findall(r"^tracer (run waves:make .*)$", text, re.MULTILINE)
+    section = text.partition("## A model of your own")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (command,) = re.findall(r"^tracer (run waves:make .*)$", section, re.MULTILINE)
     assert len([line for line in example.splitlines() if line]) <= 10
     (tmp_path / "waves.py").write_text(example)
     done = tracer(*command.split(), "--steps", "60", "--json", "--out", "t", cwd=tmp_path)

@@ -79,8 +79,7 @@ def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
 
 def _rows(trace: Trace) -> list[dict[str, Any]]:
     """`first` and `last`: between which instants the row holds spans; `stepped`: any of a step."""
-    first, last = _reach(trace)
-    stepped = np.bincount(trace.all.row[trace.all.step > 0], minlength=len(trace.rows))
+    first, last, stepped = trace.extents
     devices = {task: _devices(trace, task) for task in trace.tasks}
     return [
         {
@@ -89,21 +88,12 @@ def _rows(trace: Trace) -> list[dict[str, Any]]:
             "lane": row.lane,
             "label": _label(row, devices[row.task]),
             "depth": row.depth,
-            "first": int(first[row.id]),
-            "last": int(last[row.id]),
+            "first": int(first[row.id]) - trace.start,
+            "last": int(last[row.id]) - trace.start,
             "stepped": bool(stepped[row.id]),
         }
         for row in trace.rows
     ]
-
-
-def _reach(trace: Trace) -> tuple[Array, Array]:
-    spans, count = trace.all, len(trace.rows)
-    first = np.full(count, trace.end - trace.start, np.int64)
-    last = np.zeros(count, np.int64)
-    np.minimum.at(first, spans.row, spans.start - trace.start)
-    np.maximum.at(last, spans.row, spans.end - trace.start)
-    return first, last
 
 
 def _devices(trace: Trace, task: str) -> set[str]:

@@ -20,6 +20,7 @@ TEXT_COLUMNS = tuple(column.name for column in COLUMN_LIST if column.type == "te
 NUMBER_COLUMNS = {column.name: column.type for column in COLUMN_LIST if column.type != "text"}
 
 ROOT_KIND = "session.run"
+NEVER = 1 << 62  #: later than any time
 FEW = 4  #: ids that are looked for one by one rather than in an index
 NEVER_HIDDEN = Flag.ERROR | Flag.UNFINISHED
 
@@ -74,6 +75,20 @@ class Segment:
         every = np.arange(len(self.rows))
         row = self.columns["row"]
         return np.searchsorted(row, every), np.searchsorted(row, every, "right")
+
+    @cached_property
+    def extents(self) -> tuple[Array, Array, Array]:
+        """Of every row the first start, the last end, and whether a span of it is of a step."""
+        low, high = self.bounds
+        held = np.flatnonzero(high > low)
+        first = np.full(len(low), NEVER, np.int64)
+        last = np.full(len(low), -NEVER, np.int64)
+        is_stepped = np.zeros(len(low), np.bool_)
+        if len(held):
+            first[held] = self.columns["start"][low[held]]
+            last[held] = np.maximum.reduceat(self.columns["end"], low[held])
+            is_stepped[held] = np.maximum.reduceat(self.columns["step"], low[held]) > 0
+        return first, last, is_stepped
 
     @cached_property
     def by_id(self) -> tuple[Array, Array]:

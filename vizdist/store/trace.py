@@ -17,7 +17,7 @@ from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.row_order import row_order
-from vizdist.store.segments import ROOT_KIND, Array, Segment
+from vizdist.store.segments import NEVER, ROOT_KIND, Array, Segment
 from vizdist.store.shelf import Shelf
 from vizdist.store.sources import OpenOptions, load_source
 from vizdist.store.spans import Spans, join_segments
@@ -111,6 +111,25 @@ class Trace:
     @cached_property
     def end(self) -> int:
         return max((segment.end for segment in self.segments), default=0)
+
+    @cached_property
+    def extents(self) -> tuple[Array, Array, Array]:
+        """Of every row the first start, the last end, and whether a span of it is of a step."""
+        first = np.full(len(self.rows), NEVER, np.int64)
+        last = np.full(len(self.rows), -NEVER, np.int64)
+        is_stepped = np.zeros(len(self.rows), np.bool_)
+        for segment, row in zip(self.segments, self._rows_of_segments, strict=True):
+            begins, ends, steps = segment.extents
+            first[row] = np.minimum(first[row], begins)
+            last[row] = np.maximum(last[row], ends)
+            is_stepped[row] |= steps
+        return first, last, is_stepped
+
+    @cached_property
+    def _rows_of_segments(self) -> list[Array]:
+        """What the rows of each segment are in this trace."""
+        place = {(row.task, row.lane, row.depth): row.id for row in self.rows}
+        return [np.array([place[r] for r in one.rows], np.int64) for one in self.segments]
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -285,12 +304,12 @@ class Trace:
 
     @cached_property
     def _tile_parts(self) -> tuple[list[Part], Part]:
-        place = {(row.task, row.lane, row.depth): row.id for row in self.rows}
         parts = []
         flagged = [np.empty(0, np.int64)]
-        for segment, first in zip(self.segments, self._firsts, strict=False):
+        found = zip(self.segments, self._firsts, self._rows_of_segments, strict=False)
+        for segment, first, rows in found:
             own = np.full(len(self.rows), -1)
-            own[[place[row] for row in segment.rows]] = np.arange(len(segment.rows))
+            own[rows] = np.arange(len(rows))
             parts.append(part_of_segment(segment, own, first))
             flagged.append(segment.flagged + first)
         return parts, flagged_part(self.all, np.concatenate(flagged))

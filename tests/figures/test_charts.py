@@ -1,5 +1,6 @@
 """Charts: same tokens as the style sheet, what is drawn is what was measured."""
 
+import itertools
 import re
 from itertools import pairwise
 
@@ -41,6 +42,28 @@ def test_plotly_and_the_style_sheet_share_their_tokens(theme: Theme) -> None:
             told |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9A-F]{6});", body))
     known = {name: told[name] for name in TOKENS[theme] if name != "outline"}
     assert known == {name: hue for name, hue in TOKENS[theme].items() if name != "outline"}
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", TOKENS)
+def test_words_and_outlines_stand_out_from_their_ground(theme: Theme) -> None:
+    tokens = TOKENS[theme]
+    least = 9 if theme == "projector" else 4.5
+    for text, ground in itertools.product(("ink", "ink2", "ink3"), ("bg", "panel", "sunk")):
+        assert contrast(tokens[text], tokens[ground]) >= least, (text, ground)
+    outlines = [name for name in tokens if name.endswith("-s")]
+    assert all(contrast(tokens[name], tokens["panel"]) >= 5.4 for name in outlines)
+    assert contrast(tokens["line2"], tokens["panel"]) >= 3
 
 
 def test_every_class_of_time_has_a_look() -> None:

@@ -1,1 +1,4 @@
-"""The gRPC faces of the runtime's interfaces; the only room that knows gRPC."""
+"""The runtime's interfaces between processes: over gRPC, or unix sockets on one host.
+
+The only room that knows gRPC.
+"""

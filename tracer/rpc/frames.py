@@ -146,7 +146,9 @@ class FrameReader:
     def frames(self, message: Buffer) -> Iterator[tuple[int, int, memoryview]]:
         """(kind, call id, payload); raises FrameError."""
         for kind, inner, call_id, payload in _split(message):
-            if kind == CHUNK:
+            if kind < CHUNK and kind != ERR:
+                yield kind, call_id, payload
+            elif kind == CHUNK:
                 if (whole := self._assembled((inner, call_id), payload)) is not None:
                     yield inner, call_id, whole
             elif kind == BLOCK:

@@ -5,11 +5,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from tracer.rpc.frames import Buffer, Parts, freed_frame
+from tracer.rpc.frames import LARGE_BYTES, Buffer, Parts, freed_frame, small_frame
 from tracer.rpc.local_socket import Sender
 from tracer.rpc.loop import RpcLoop
 from tracer.rpc.pipe import RIDE_S, Pipe
-from tracer.rpc.slab import Slab
+from tracer.rpc.slab import SHARED_BYTES, Slab
 
 
 class LocalPipe(Pipe):
@@ -35,8 +35,11 @@ class LocalPipe(Pipe):
 
     def frame(self, kind: int, call_id: int, payload: Parts) -> Parts | None:
         """By shared memory if that is worth it and there is room."""
-        shared = self.slab.frame(kind, call_id, payload) if self.slab is not None else None
-        return shared or super().frame(kind, call_id, payload)
+        if payload[1] >= SHARED_BYTES and self.slab is not None:
+            shared = self.slab.frame(kind, call_id, payload)
+            if shared is not None:
+                return shared
+        return small_frame(kind, call_id, payload) if payload[1] <= LARGE_BYTES else None
 
     def free_later(self, offset: int) -> None:
         """Nobody here looks into a block any more; the peer hears of it with the next frame.

@@ -80,7 +80,7 @@ class GpuSide:
     def _copy_site(self, node: Node) -> int:
         return self._recorder.site(
             "copy.run",
-            name=node.name,
+            name=node.attrs.get("_src", node.name),
             lane=f"copies {self._device.name.short}",
             attributes={"vizdist.node": node.name, **self._device.told},
         )

@@ -15,6 +15,7 @@ from vizdist.analysis.staleness import staleness
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
 from vizdist.i18n.units import duration, figures, size
+from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 WORTH_SAYING = 0.05  #: part of a step below which a finding is noise
@@ -124,15 +125,22 @@ def _ops(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
 
 def _recvs(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
     """What moving tensors and waiting for them costs the client of a typical step."""
-    parts = recv_parts(trace, trace.all.take(trace.step_places(split.step)))
-    for key, hue, lengths in (("transfer", "recv", parts.transfer), ("wait", "wait", parts.wait)):
+    own = trace.all.take(trace.step_places(split.step))
+    parts, copies = recv_parts(trace, own), own.take(own.is_kind("copy.run"))
+    moved = (parts.recvs, parts.transfer)
+    if len(copies) and copies.duration.max() > max(parts.transfer, default=0):
+        moved = (copies, copies.duration)
+    for key, hue, (spans, lengths) in (
+        ("transfer", "recv", moved),
+        ("wait", "wait", (parts.recvs, parts.wait)),
+    ):
         cost = split.parts[key]
         if not cost or not len(lengths):
             continue
         most = int(np.argmax(lengths))
-        num_bytes = int(parts.recvs.bytes[most])
+        num_bytes = int(spans.bytes[most])
         values = {
-            "name": tensor_of_key(str(parts.recvs.text("key")[most])),
+            "name": _tensor_of(spans, most),
             "task": split.task,
             "time": str(duration(cost)),
             "longest": str(duration(int(lengths[most]))),
@@ -140,9 +148,15 @@ def _recvs(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
             "share": f"{figures(100 * cost / split.total)} %",
         }
         small = key == "transfer" and num_bytes < LARGE_BYTES
-        proof = (int(parts.recvs.span[most]),)
+        proof = (int(spans.span[most]),)
         name = "small_transfer" if small else key
         yield Finding(name, hue, float(cost), values, proof, split.step.number)
+
+
+def _tensor_of(spans: Spans, at: int) -> str:
+    """A recv's key says it; a copy between host and GPU is named after it."""
+    key = str(spans.text("key")[at])
+    return tensor_of_key(key) if key else str(spans.text("name")[at])
 
 
 def _dispatch(split: TaskSplit) -> Iterator[Finding]:

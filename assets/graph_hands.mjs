@@ -1,4 +1,4 @@
-// How the graph is moved and asked: pointer, wheel, touch, keys, and the ring that arrow keys carry.
+// How the graph is moved and asked: pointer, wheel, touch, keys, the ring that arrow keys carry.
 
 import { direction, gestures, publishSelection } from "./core.mjs";
 import { selectionOf } from "./graph_model.mjs";

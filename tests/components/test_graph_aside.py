@@ -98,8 +98,10 @@ def test_the_stops_say_how_large_each_stage_is() -> None:
 
 
 def test_clients_are_offered_only_where_there_are_several() -> None:
-    assert clients(("worker:0",), "worker:0") == []
-    assert len(clients(("worker:0", "worker:1"), "worker:1")) == 2
+    assert clients(("worker:0",), "worker:0", "en") == []
+    assert texts(clients(("worker:0", "worker:1"), "worker:1", "en")).split() == [
+        "Step", "of", "worker:0", "worker:1",
+    ]  # fmt: skip
 
 
 def test_a_long_table_says_what_it_leaves_out() -> None:

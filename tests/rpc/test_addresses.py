@@ -46,11 +46,13 @@ def test_what_others_can_reach_is_not_served_without_a_secret(host: str) -> None
         start_task("ps:0", address=str(Address(host, 0)))
 
 
-def test_a_task_on_ipv6_says_its_address_in_brackets() -> None:
-    task = start_task("ps:0", address="[::1]:0")
+def test_a_task_on_ipv6_says_its_address_in_brackets(sockets: Path | None) -> None:
+    task = start_task("ps:0", sockets, address="[::1]:0")
     try:
         assert task.server.address.startswith("[::1]:")
         assert task.stub_of(task).get_status().pid == 7
+        task.worker.table(1).send("k", numbered(2))
+        assert received(pull(task.stub_of(task), "k")).error is None
     finally:
         task.stop()
 
@@ -127,12 +129,16 @@ def test_the_listening_process_is_found_by_its_port() -> None:
         assert listening_pid(listener.getsockname()[1]) == os.getpid()
 
 
-def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_of_the_environment_are_ignored(
+    monkeypatch: pytest.MonkeyPatch, sockets: Path | None
+) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
-    task = start_task("ps:0")
+    task = start_task("ps:0", sockets)
     try:
         assert task.stub_of(task).get_status().pid == 7
+        task.worker.table(1).send("k", numbered(2))
+        assert received(pull(task.stub_of(task), "k")).error is None
         through_proxy = Transport("worker:0", allow_proxy=True)
         assert dict(through_proxy._options)["grpc.enable_http_proxy"] == 1
     finally:

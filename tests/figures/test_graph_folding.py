@@ -101,3 +101,25 @@ def test_a_bundle_of_pairs_tells_what_it_holds() -> None:
     assert isinstance(found, BundleFacts)
     assert (found.source, found.target, found.wait) == ("fc", "fc", 3)
     assert [pair.recv for pair in found.pairs] == ["r3", "r0", "r2", "r1"]
+
+
+def fifty_layers() -> list[NodeRow]:
+    """2,000 nodes in 50 layers on four devices, three inputs each."""
+    devices = [f"/job:worker/replica:0/task:{i}/device:CPU:0" for i in range(4)]
+    names = [f"net/layer{i // 40}/block{i // 8 % 5}/op:{i},a" for i in range(2000)]
+    nearest = [[names[i - j] for j in (4, 8, 12) if i >= j] for i in range(2000)]
+    return [row(name, "MatMul", *nearest[i], device=devices[i % 4]) for i, name in enumerate(names)]
+
+
+def test_fifty_layers_on_four_devices_open_as_a_tile_each_and_unfold_to_every_node() -> None:
+    stages = {"device": fifty_layers()}
+    payload = graph_payload(stages, "device")
+    assert len(payload["tiles"]) == 4 * 50
+    assert sum(tile["count"] for tile in payload["tiles"]) == 2000
+    every = frozenset(tile["id"] for tile in payload["tiles"])
+    once = graph_payload(stages, "device", choice=Choice(opened=every))
+    inside = frozenset(tile["id"] for tile in once["tiles"])
+    twice = graph_payload(stages, "device", choice=Choice(opened=every | inside))
+    assert {tile["count"] for tile in twice["tiles"]} == {1}
+    assert sorted(tile["id"] for tile in twice["tiles"]) == sorted(r.name for r in stages["device"])
+    assert graph_payload(stages, "device") == payload

@@ -21,12 +21,12 @@ SEQUENCES, IMAGES = (2, 5, 8), (2, 3, 6, 6)
 class Made(nn.Module):
     """Of layers and a function that calls them."""
 
-    def __init__(self, call: Callable[[Any, Tensor], Tensor], *layers: nn.Module) -> None:
+    def __init__(self, call: Callable[[Any, Tensor], Any], *layers: nn.Module) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.call = call
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return self.call(self.layers, x)
 
 
@@ -152,7 +152,8 @@ def test_what_a_module_returns_may_be_anything_that_its_loss_reads() -> None:
     module = Made(lambda layers, x: {"one": layers[0](x), "two": x.sum()}, nn.Linear(8, 8))
 
     def loss(outputs: Any, y: Tensor) -> Tensor:
-        return mean_square(outputs["one"], y) + outputs["two"]
+        one, two = outputs["one"], outputs["two"]
+        return mean_square(one, y) + mean_square(two, y)
 
     assert_trains_as_eager(module, loss, batches(SEQUENCES))
     graph = StepCapture(module, loss, SGD(0.1)).step(batches(SEQUENCES)[0]).graph

@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
+from torch._C._autograd import _get_sequence_nr
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -75,7 +76,7 @@ class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.phase == "backward":
             return self._backward
         scope, source = self._scopes[-1], _user_line()
-        last_made = torch.autograd._get_sequence_nr() - 1
+        last_made = _get_sequence_nr() - 1
         self._of_grad.setdefault(last_made, Origin("backward", scope, source))
         return Origin("forward", scope, source)
 

@@ -85,6 +85,14 @@ def test_a_letter_to_come_does_not_change_what_is_said_before_it() -> None:
     assert not torch.allclose(before[:, 40:], after[:, 40:])
 
 
+def test_an_excerpt_longer_than_the_text_is_refused() -> None:
+    huge = char_transformer.workload(context=40_000)
+    with pytest.raises(Refusal, match="40000 letters does not fit into a text of"):
+        huge.evaluation()
+    with pytest.raises(Refusal, match="or for fewer workers"):
+        next(huge.batches(0, 0, 8))
+
+
 def test_the_list_of_modules_has_no_doubles_and_all_are_there() -> None:
     library = Path(sysconfig.get_path("stdlib"))
     assert len(set(MODULES)) == len(MODULES)

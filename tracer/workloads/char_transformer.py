@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import Adam
+from tracer.workloads.batching import DataError
 from tracer.workloads.docstrings import ALPHABET, letters
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.workload import Workload, seeded
@@ -87,13 +88,22 @@ def _batches(size: int, context: int) -> Callable[[int, int, int], Iterator[Batc
     def batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
         """Excerpts from anywhere in this worker's part of the text."""
         text = letters()[0]
-        share = text.tensor_split(workers)[worker]
+        share = _long_enough(text.tensor_split(workers)[worker], context)
         pick = torch.Generator().manual_seed(seed * 1009 + worker)
         while True:
             starts = torch.randint(len(share) - context, (size,), generator=pick)
             yield _excerpts(share, starts, context)
 
     return batches
+
+
+def _long_enough(text: Tensor, context: int) -> Tensor:
+    if len(text) <= context:
+        raise DataError(
+            f"an excerpt of {context} letters does not fit into a text of {len(text)}; "
+            "ask for a smaller --option context, or for fewer workers"
+        )
+    return text
 
 
 def _excerpts(text: Tensor, starts: Tensor, context: int) -> Batch:
@@ -104,7 +114,7 @@ def _excerpts(text: Tensor, starts: Tensor, context: int) -> Batch:
 
 def _evaluation(context: int) -> Evaluation:
     """The share of letters that the model gets right, in excerpts spread over the held-out text."""
-    text = letters()[1]
+    text = _long_enough(letters()[1], context)
     starts = torch.linspace(0, len(text) - context - 1, HELD_OUT_ROWS).long()
     return Evaluation(_excerpts(text, starts, context), next_letter_accuracy)
 

@@ -19,6 +19,7 @@ import torch
 
 from tests.rpc.fake_worker import numbered
 from tests.rpc.tasks import (
+    WAIT_S,
     Arrivals,
     Task,
     eventually,
@@ -297,6 +298,13 @@ def test_a_process_that_hangs_is_given_up_after_six_seconds(sockets: Path | None
         stub.run_graph(RunGraphRequest("s", "any", 1, NOT_SAMPLED), arrivals)
         arrivals.wait()
         waiting = pull(stub, "k")
+
+        async def is_ready() -> bool:
+            channel = worker.transport.channel(address)
+            return channel.get_state() is grpc.ChannelConnectivity.READY
+
+        loop = worker.transport.loop
+        eventually(lambda: loop.call(is_ready(), WAIT_S), "its pings are answered")
         child.send_signal(signal.SIGSTOP)
         error = waiting.error()
         assert error.code == "UNAVAILABLE"

@@ -16,8 +16,7 @@ from tracer.model.trace_policy import TracePolicy
 from tracer.record.export_target import target_from
 from tracer.record.home import SCRATCH_BYTES, SHARED_MEMORY
 from tracer.record.otel_settings import HONOURED, ignored, is_disabled, sampler_from
-from tracer.rpc.channels import CALL_S, CONNECT_S
-from tracer.rpc.local_wire import SILENCE_S
+from tracer.rpc.channels import CALL_S, CONNECT_S, SILENCE_S
 
 Row = tuple[str, str]
 

@@ -24,13 +24,15 @@ SHUTDOWN_S = 5.0
 
 Metadata = tuple[tuple[str, str], ...]
 
+SILENCE_S = 5.0  #: after which a peer that answers no ping is lost
+
 #: A peer that answers no ping for 5 s is lost. The pings come from gRPC's own threads, so a long
 #: kernel is no silence; a stopped process is.
 _HEARTBEAT = (
     ("grpc.keepalive_time_ms", 1000),
-    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.keepalive_timeout_ms", int(1000 * SILENCE_S)),
     # some versions never start the timer above; this one, for any ping, they do (default 60 s)
-    ("grpc.http2.ping_timeout_ms", 5000),
+    ("grpc.http2.ping_timeout_ms", int(1000 * SILENCE_S)),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
 )

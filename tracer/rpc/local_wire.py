@@ -37,7 +37,7 @@ from tracer.rpc.local_socket import (
     socket_path,
 )
 from tracer.rpc.messages import Hello, decode_error, encode_error
-from tracer.rpc.pulse import SILENCE_S, SILENT
+from tracer.rpc.pulse import SILENT
 from tracer.rpc.slab import ReceivedSlab, Slab
 from tracer.rpc.spans import LOCAL
 from tracer.runtime.interfaces import StepError
@@ -169,11 +169,9 @@ class LocalWire:
             send_message(sock, hello_message(Hello(me.task, me.address, "both", 0)), [])
             message, descriptors = await asyncio.wait_for(self._receive(sock), CONNECT_S)
             hello = read_hello(message)
-            if not hmac.compare_digest(hello.secret.encode(), me.secret.encode()):
-                send_message(
-                    sock, _welcome(StepError("UNAUTHENTICATED", REFUSED, task=me.task)), []
-                )
-                raise FrameError("its secret is missing or wrong")
+            if me.secret and not hmac.compare_digest(hello.secret.encode(), me.secret.encode()):
+                send_message(sock, _welcome(StepError("UNAUTHENTICATED", REFUSED)), [])
+                raise FrameError(REFUSED)
             guest = self.connection()
             guest.peer, guest.address = hello.task, hello.address
             send_message(sock, _welcome(None), descriptors_of(guest.pipe.slab))
@@ -182,6 +180,9 @@ class LocalWire:
             close_all(descriptors)
             sock.close()
             return
+        except asyncio.CancelledError:
+            sock.close()
+            raise
         self._guests.add(guest)
         me.adopt(guest)
         self._run(guest, sock, descriptors)
@@ -228,7 +229,7 @@ class LocalWire:
         """Loses a peer that hangs (see `pulse`)."""
         channel = self._transport.channel(connection.address)
         with suppress(TimeoutError):  # it hung before the first ping
-            await asyncio.wait_for(_ready(channel), SILENCE_S)
+            await asyncio.wait_for(_ready(channel), CONNECT_S)
             await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
         self._lose(connection, "UNAVAILABLE", SILENT)
 

@@ -8,7 +8,8 @@ import time
 
 import grpc
 
-SILENCE_S = 5.0  #: after which a peer that answers no ping is lost
+from tracer.rpc.channels import CONNECT_S
+
 LISTEN_S = 1.0  #: how long an answer may take before anyone listens
 SILENT = "it answers no ping"
 
@@ -19,7 +20,7 @@ class Pulse:
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
         self._is_ready = self._was_ready = False
-        self._deadline = time.monotonic() + SILENCE_S
+        self._deadline = time.monotonic() + CONNECT_S  # if it hung before the first ping
         channel.subscribe(self._changed, try_to_connect=True)
 
     def _changed(self, state: grpc.ChannelConnectivity) -> None:

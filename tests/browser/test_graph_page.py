@@ -291,6 +291,19 @@ def test_a_key_folds_the_scope_of_a_node_and_opens_it_again(tab: Tab, served: Da
     tiles(page, before)
 
 
+def test_what_a_search_picks_is_lit_also_inside_a_folded_scope(
+    tab: Tab, served_odd: Dashboard
+) -> None:
+    page = opened(tab, served_odd)
+    page.keyboard.press("/")
+    page.keyboard.type("layer7/n74")
+    expect(page.locator("#found [role=option]").first).to_contain_text("net/layer7/n74")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("sel=node:net/layer7/n74"))
+    expect(page.locator("#graph-facts .name")).to_have_text("net/layer7/n74")
+    assert picture(page)["found"]["tile"].startswith("net/layer7/* ")
+
+
 def test_the_legend_names_what_heat_measures_and_its_scale(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served)
     legend = page.locator(".heat-legend")

@@ -1,4 +1,4 @@
-"""However a process ends, what it recorded stands in the trace; a child's spans do too (case C01)."""
+"""However a process ends, its spans stand in the trace, and so do its children's (case C01)."""
 
 import multiprocessing
 import os

@@ -13,7 +13,9 @@ export PYTHONPATH=. PYTHONUNBUFFERED=1
 if [ -n "${WHEELS:-}" ]; then
   "$python" -m pip install --quiet --no-index --no-deps "$WHEELS"/*.whl
 fi
-nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || true
+if command -v nvidia-smi >/dev/null; then
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+fi
 "$python" -c 'import sys, torch; print(f"torch {torch.__version__}, {torch.cuda.device_count()} GPUs"); sys.exit(not torch.cuda.is_available())'
 
 failed=0

@@ -1,7 +1,8 @@
 """Whole runs on a GPU: the same losses as on the CPU, and every span says where it was."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,28 @@ def run(workload: str, strategy: str, devices: str, *more: str, out: Path) -> Ma
     return told
 
 
+@pytest.fixture(scope="module")
+def run_on_cpu(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Mapping[str, Any]]:
+    """Each workload and strategy once."""
+    folder = tmp_path_factory.mktemp("cpu")
+
+    @cache
+    def once(workload: str, strategy: str) -> Mapping[str, Any]:
+        return run(workload, strategy, "cpu:2", out=folder / f"{workload}-{strategy}.trace")
+
+    return once
+
+
 @pytest.mark.parametrize(("workload", "strategy", "devices"), RUNS)
 def test_a_run_on_a_gpu_learns_as_on_the_cpu(
-    workload: str, strategy: str, devices: str, tmp_path: Path
+    workload: str,
+    strategy: str,
+    devices: str,
+    run_on_cpu: Callable[[str, str], Mapping[str, Any]],
+    tmp_path: Path,
 ) -> None:
     on_gpu = run(workload, strategy, devices, out=tmp_path / "gpu.trace")
-    on_cpu = run(workload, strategy, "cpu:2", out=tmp_path / "cpu.trace")
+    on_cpu = run_on_cpu(workload, strategy)
     assert on_gpu["loss"] == pytest.approx(on_cpu["loss"], rel=LIKE_CPU[workload])
     assert on_gpu["accuracy"] == pytest.approx(on_cpu["accuracy"], abs=0.1)
     assert on_gpu["spans"]["recorded"] == on_gpu["spans"]["written"]

@@ -21,6 +21,7 @@ export function probe(view) {
       ready: view.host.dataset.state === "ready" && !view.loader.isBusy,
       step: view.step?.number ?? null, task: view.task, lit: view.lit?.selected ?? 0,
       drawMs: view.drawMs, rows: view.layout?.rows.length ?? 0, ...view.counts,
+      held: view.head ? view.tile?.count ?? 0 : 0,
       focus: view.focus && spanId(view.focus.tile, view.focus.i),
     }),
   };

@@ -12,6 +12,7 @@ from vizdist.components.frame import _lost
 from vizdist.components.help import help_dialog
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Route, View
+from vizdist.i18n import LANGUAGES
 from vizdist.pages import library as library_page
 from vizdist.pages import summary
 from vizdist.store.index import path_id
@@ -131,3 +132,18 @@ def test_the_numbers_of_several_tasks_stand_under_their_class(
     assert groups[1].startswith("compute")
     used = {name for split in splits for name, ns in split.parts.items() if ns}
     assert len(groups) == 1 + len(used)
+
+
+def test_why_a_file_cannot_be_opened_is_told_in_both_languages(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "nothing.json").write_text('{"traceEvents": [{"ph": "Q", "name": "x"}]}')
+    library = Library([tmp_path])
+    english, chinese = (
+        text(library_page.layout(library, View("library", "", lang))) for lang in LANGUAGES
+    )
+    assert "empty.json is empty." in english
+    assert "empty.json 是空文件。" in chinese
+    assert "broken.json 不是这里已知的格式" in chinese
+    assert "Nothing in nothing.json could be read" in english
+    assert "nothing.json 中没有可作为 trace 读取的内容" in chinese

@@ -1,7 +1,7 @@
 """The summary of a trace as text for a terminal, or as one JSON object."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
@@ -12,7 +12,7 @@ from vizdist.analysis.summary import Sentence, Summary, summarise
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, micros, percentages, size
 from vizdist.store.details import hex_id
-from vizdist.store.problems import Problem
+from vizdist.store.problems import Problem, TraceError
 from vizdist.store.trace import StepInfo, Trace
 
 
@@ -122,6 +122,15 @@ def _problems(trace: Trace, lang: Lang) -> Iterator[str]:
 def problem_text(problem: Problem, lang: Lang) -> str:
     values = {"where": problem.where, "detail": problem.detail}
     return t(f"analysis.problem.{problem.kind}", lang, count=problem.count, **values)
+
+
+def refusal_text(error: TraceError, lang: Lang) -> str:
+    """Why a trace cannot be opened; in English where it is told in no other way."""
+    if not error.told:
+        return str(error)
+    main, *reasons = error.told
+    told = "; ".join(problem_text(reason, lang).rstrip(".。") for reason in reasons)
+    return problem_text(replace(main, detail=told or main.detail), lang)
 
 
 def _as_mapping(trace: Trace, seen: Summary, step: int | None) -> dict[str, Any]:

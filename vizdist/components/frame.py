@@ -7,6 +7,7 @@ from typing import Any
 from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
 
+from vizdist.analysis.report import refusal_text
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import shown_step
 from vizdist.components import shell
@@ -81,5 +82,5 @@ def _lost(library: Library, route: Route) -> Component:
     try:
         library.open(view.trace)
     except TraceError as error:
-        return not_there(view.lang, "unreadable", name=known.title, reason=str(error))
+        return not_there(view.lang, "unreadable", name=known.title, reason=refusal_text(error, view.lang))
     return not_there(view.lang, "not_there")

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from vizdist.analysis.overview import Overview, entry_outcome, overview
-from vizdist.analysis.report import problem_text
+from vizdist.analysis.report import problem_text, refusal_text
 from vizdist.components.callbacks import callback
 from vizdist.components.cards import HIDDEN, chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
@@ -26,7 +26,7 @@ NAME = "library"
 PATH = "/"
 COLUMNS = ("run", "tasks", "loss", "time", "moved", "faults")
 
-Row = tuple[Entry, Overview | str]  #: or why the trace cannot be opened
+Row = tuple[Entry, Overview | TraceError]  #: or why the trace cannot be opened
 
 
 def layout(library: Library, view: View) -> Component:
@@ -44,12 +44,12 @@ def _runs(library: Library, view: View) -> list[Component]:
 
 
 @lru_cache(maxsize=1000)
-def _overview(library: Library, trace: str, _changed_ns: int) -> Overview | str:
+def _overview(library: Library, trace: str, _changed_ns: int) -> Overview | TraceError:
     """Kept until the trace changes: a library keeps fewer traces open than it may list."""
     try:
         return overview(library.open(trace))
     except TraceError as error:
-        return str(error)
+        return error
 
 
 def _table(rows: Sequence[Row], lang: Lang) -> Component:
@@ -65,10 +65,11 @@ def _table(rows: Sequence[Row], lang: Lang) -> Component:
     )
 
 
-def _row(entry: Entry, seen: Overview | str, scale_ns: int, lang: Lang) -> Component:
+def _row(entry: Entry, seen: Overview | TraceError, scale_ns: int, lang: Lang) -> Component:
     name = _name(entry, lang)
-    if isinstance(seen, str):
-        words = [html.B(t("library.unreadable", lang)), html.Span(seen)]
+    if isinstance(seen, TraceError):
+        why = html.Span(refusal_text(seen, lang))
+        words = [html.B(t("library.unreadable", lang)), why]
         broken = html.Div([icon("warning"), html.Div(words)], className="broken")
         row = [
             html.Td(name, className="cell-run"),

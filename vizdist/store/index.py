@@ -17,7 +17,7 @@ import orjson
 
 from tracer.model.trace_folder import COLUMNS_FORMAT, INDEX
 from vizdist.store.importing import Sink
-from vizdist.store.problems import Problem, TraceError
+from vizdist.store.problems import Problem, TraceError, refusal
 from vizdist.store.tree import mend_tree
 
 INDEX_FORMAT = 1  #: raised when importers read something differently
@@ -91,8 +91,8 @@ def _build(trace: Path, fill: Fill, stamp: Mapping[str, Any], options: Mapping[s
         fill(sink)
         sink.finish()
         if not sink.num_spans:
-            reasons = "; ".join(item.text for item in sink.problems) or "it holds no span"
-            raise TraceError(f"nothing in {trace.name} could be read as a trace: {reasons}")
+            detail = "" if sink.problems else "it holds no span"
+            raise refusal("nothing", trace.name, detail, sink.problems)
         table = sink.builder.table()
         if sink.is_foreign:
             sink.problems += mend_tree(table)

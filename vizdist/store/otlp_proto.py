@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, TracesData
 
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import refusal
 
 _VALUE_NAMES = {
     "string_value": "stringValue",
@@ -23,7 +23,7 @@ def spans_of_message(data: bytes, name: str) -> Iterator[tuple[dict[str, Any], d
     try:
         message.ParseFromString(data)
     except DecodeError:
-        raise TraceError(f"{name} is not OTLP protobuf, or is cut off") from None
+        raise refusal("not-protobuf", name) from None
     for resource_spans in message.resource_spans:
         resource = {"attributes": _attributes(resource_spans.resource.attributes)}
         for scope_spans in resource_spans.scope_spans:

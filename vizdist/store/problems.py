@@ -1,13 +1,19 @@
 """What a trace could not give, and what is refused outright."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 class TraceError(Exception):
     """A request that cannot be met: the file is no trace, or no trace has this id or span.
 
-    The text is ready for people (what, the rule, the next step); commands exit with 2.
+    The text is ready for people (what, the rule, the next step); commands exit with 2. `told` says
+    the same for pages, which translate it: what is refused, then the reasons.
     """
+
+    def __init__(self, text: str, told: "tuple[Problem, ...]" = ()) -> None:
+        super().__init__(text)
+        self.told = told
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,11 @@ PROBLEMS = {
     "segment": "{where} could not be used, so the span files were read instead: {detail}",
     "graph": "the graph at stage {where} is incomplete: {detail}",
     "count": "{count:,} recorded spans were not written",
+    "empty": "{where} is empty",
+    "format": "{where} is of no format known here; known are {detail}",
+    "nothing": "nothing in {where} could be read as a trace: {detail}",
+    "not-json": "{where} looks like OTLP JSON but ends too soon or is not JSON",
+    "not-protobuf": "{where} is not OTLP protobuf, or is cut off",
     "room": "{count:,} steps were not recorded: there was no more room for the trace",
 }
 
@@ -55,3 +66,10 @@ PROBLEMS = {
 def problem(kind: str, count: int = 1, where: str = "", detail: str = "") -> Problem:
     text = PROBLEMS[kind].format(count=count, where=where, detail=detail)
     return Problem(kind, text, count, where, detail)
+
+
+def refusal(kind: str, where: str, detail: str = "", reasons: Iterable[Problem] = ()) -> TraceError:
+    """Why a file cannot be opened at all."""
+    found = tuple(reasons)
+    main = problem(kind, 1, where, detail or "; ".join(reason.text for reason in found))
+    return TraceError(main.text, (main, *found))

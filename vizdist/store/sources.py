@@ -19,7 +19,7 @@ from vizdist.store.importers import chrome_json, otlp
 from vizdist.store.importing import Sink
 from vizdist.store.index import Fill, open_index
 from vizdist.store.liveness import REST_S, RUNNING
-from vizdist.store.problems import Problem, TraceError, problem
+from vizdist.store.problems import Problem, TraceError, problem, refusal
 from vizdist.store.segments import Segment
 from vizdist.store.shelf import Base, Shelf
 from vizdist.store.tail import LinesFile, Tail
@@ -79,10 +79,10 @@ def is_trace_folder(path: Path) -> bool:
 
 def _load_file(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     if not path.stat().st_size:
-        raise TraceError(f"{path.name} is empty")
+        raise refusal("empty", path.name)
     importer = next((one for one in IMPORTERS if one.sniff(path)), None)
     if importer is None:
-        raise TraceError(f"{path.name} is of no format known here; known are {FORMATS}")
+        raise refusal("format", path.name, FORMATS)
     if not importer.has_lines(path):
         index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
         return Source(_segments_of(index.folder, shelf), Manifest(""), index.problems, index.folder)

@@ -14,7 +14,7 @@ from vizdist.store.otlp_proto import spans_of_message
 from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
 from vizdist.store.otlp_spans import iterate_spans
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import refusal
 from vizdist.store.reading import Reading
 from vizdist.store.text_repair import mend
 
@@ -121,7 +121,7 @@ def _load_document(path: Path, sink: Sink, pairs: Iterable[Pair]) -> None:
 def _read_json(path: Path, sink: Sink) -> Iterator[Pair]:
     document = _parse(_read_whole(path, sink), sink, path.name)
     if document is None:
-        raise TraceError(f"{path.name} looks like OTLP JSON but ends too soon or is not JSON")
+        raise refusal("not-json", path.name)
     for part in document if isinstance(document, list) else [document]:
         yield from iterate_spans(part)
 

@@ -149,7 +149,10 @@ class TestCluster:
 def running_cluster(
     kind: str, spec: ClusterSpec, *, trace: bool = True, **options: Any
 ) -> Iterator[TestCluster]:
-    """A cluster of a kind (near, grpc, local), checked when it goes. Options are NearCluster's, and `detail`."""
+    """A cluster of a kind (near, grpc, local), checked when it goes.
+
+    Options are NearCluster's, and `detail`.
+    """
     before = set(threading.enumerate())
     detail = options.pop("detail", "op")
     with ExitStack() as stack:

@@ -1,7 +1,8 @@
 """Calls with one peer, both ways, over the streams of a pair: frames in, frames out.
 
-`control` carries what is small, `bulk` what is large; both are the one stream of a client, and of
-a local socket, where large payloads need no stream. When either stream ends the connection is lost: every call in flight fails at once.
+`control` carries what is small, `bulk` what is large. Both are the one stream of a client, and of a
+local socket, where large payloads need no stream. When a stream ends the connection is lost: every
+call in flight fails at once.
 """
 
 import logging

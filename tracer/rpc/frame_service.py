@@ -167,7 +167,7 @@ class FrameService:
         if not sites:
             sites = frame_sites(self._recorder, "rpc.server", connection.peer, "", connection.wire)
             connection.sites = sites
-        return self._recorder.open(sites[kind], context, self._recorder.key(key))
+        return self._recorder.open(sites[kind], context, self._recorder.key(key) if key else 0)
 
     def _recv_tensor(self, connection: Connection, call_id: int, payload: memoryview) -> None:
         step_id, key, request_id, context = decode_recv_tensor(payload)

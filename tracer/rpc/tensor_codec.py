@@ -89,8 +89,8 @@ def _unsendable(tensor: torch.Tensor, name: str) -> StepError:
         )
     return StepError(
         "INVALID_ARGUMENT",
-        f"{which}a tensor of shape {list(tensor.shape)} and {tensor.dtype} has {tensor.nbytes} bytes; "
-        f"at most {TENSOR_LIMIT_BYTES} (2 GiB) can be sent. Split it, for example by rows",
+        f"{which}a tensor of shape {list(tensor.shape)} and {tensor.dtype} has {tensor.nbytes} "
+        f"bytes; at most {TENSOR_LIMIT_BYTES} (2 GiB) can be sent. Split it, for example by rows",
     )
 
 

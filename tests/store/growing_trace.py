@@ -4,6 +4,8 @@ import os
 import socket
 from pathlib import Path
 
+from tracer.model.graph import Graph, Input, Node
+from tracer.model.graph_table import chunks_of_graph
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import Manifest, TaskRecord
 from tracer.record.clock import FakeClock
@@ -30,6 +32,15 @@ class GrowingRun:
         self.steps = 0
         self._recorder = Recorder(scratch, "worker:0", clock=FakeClock(EPOCH))
         self._sink = Sink(folder, scratch)
+
+    def register(self, graph_id: str) -> None:
+        """The chunks of a graph of two nodes."""
+        context = trace_of_step("run-1", graph_id, 0)
+        graph = Graph([Node("w", "VarHandleOp"), Node("mm", "MatMul", (Input("w"),))])
+        for chunk in chunks_of_graph(graph_id, "full", graph):
+            with self._recorder.span("graph.chunk", context, name="full") as span:
+                for name, value in chunk.items():
+                    span.set(name, value)
 
     def step(self, num_ops: int = 3) -> None:
         """A root with its loss and some ops in it; lanes appear as they are used."""

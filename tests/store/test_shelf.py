@@ -114,6 +114,22 @@ def test_new_words_of_the_manifest_cost_no_look_at_spans(tmp_path: Path) -> None
     assert after.all is before.all
 
 
+def test_graphs_are_read_again_only_when_one_was_registered(tmp_path: Path) -> None:
+    run = GrowingRun(tmp_path / "a.trace")
+    library = Library()
+    trace_id = library.add(run.folder)
+    run.register("g1")
+    grow(run, 1)
+    [first] = library.open(trace_id).graphs
+    grow(run, 1)
+    [same] = library.open(trace_id).graphs
+    assert same is first
+    run.register("g2")
+    grow(run, 1)
+    assert [graph.id for graph in library.open(trace_id).graphs] == ["g1", "g2"]
+    assert [node.name for node in first.stages["full"]] == ["w", "mm"]
+
+
 def mapped(folder: Path) -> int:
     """Segments of this folder, or below it, that this process has mapped."""
     lines = Path("/proc/self/maps").read_text().splitlines()

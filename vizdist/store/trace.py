@@ -12,7 +12,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag, Manifest
 from vizdist.store.details import SpanDetail, detail_of, raw_spans
-from vizdist.store.graphs import GraphTable, graph_of_step, read_graphs
+from vizdist.store.graphs import CHUNK_KIND, GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
@@ -87,6 +87,7 @@ class Trace:
         self.rows = tuple(RowInfo(index, *key) for index, key in enumerate(keys))
         self.segments = tuple(segments)
         self.all = join_segments(self.segments, tuple(keys))
+        self._registered: tuple[frozenset[int], tuple[GraphTable, ...]] = frozenset(), ()
         self._firsts = list(accumulate(map(len, self.segments), initial=0))
         self.details_folder = path if details_folder is None else details_folder
 
@@ -290,7 +291,15 @@ class Trace:
     @cached_property
     def graphs(self) -> tuple[GraphTable, ...]:
         """Every graph that was registered, by time."""
-        return tuple(read_graphs(self.all, self.details_folder))
+        places = self._where(lambda segment: segment.is_kind(CHUNK_KIND))
+        chunks = frozenset(self.all.take(places).span.tolist())
+        if chunks != self._registered[0]:
+            self._registered = chunks, tuple(read_graphs(self.all, self.details_folder))
+        return self._registered[1]
+
+    def inherit(self, earlier: "Trace") -> None:
+        """Takes over the graphs of this trace when it was shorter; few steps register new ones."""
+        self._registered = earlier._registered
 
     def graph(self, step: StepInfo | int | None = None) -> GraphTable | None:
         """The graph that a step ran (None: the first one of the trace); None if there is none."""
@@ -358,7 +367,7 @@ def reopen_trace(
     source = load_source(path, shelf, **options)
     if known is not None and known.holds(source.segments):
         return known.retold(source.manifest, source.problems)
-    return Trace(
+    trace = Trace(
         trace_id or path_id(path),
         path,
         source.segments,
@@ -366,3 +375,6 @@ def reopen_trace(
         problems=source.problems,
         details_folder=source.details_folder,
     )
+    if known is not None:
+        trace.inherit(known)
+    return trace

@@ -11,7 +11,6 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
 )
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of, users_line
@@ -200,11 +199,6 @@ def _honest_batch_norm(*args: Any) -> Any:
 
 
 _aten = torch.ops.aten
-_VALUE_NEEDED = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    GuardOnDataDependentSymNode,
-)
 _TWINS = {_aten.native_batch_norm.default: _honest_batch_norm}
 
 
@@ -212,13 +206,25 @@ def _make_fx(function: Callable[..., Any], tensors: Sequence[Tensor]) -> torch.f
     trace = make_fx(function, _TWINS, tracing_mode="fake", _allow_non_fake_inputs=True)
     try:
         return trace(*tensors)
-    except _VALUE_NEEDED as error:
+    except RuntimeError as error:
+        if not _asks_for_a_value(error):
+            raise
         where = users_line(error.__traceback__)
         raise CaptureError(
             f"{where or 'the step'} asks for the value of a tensor, or for a shape that follows "
             "from one, and there is none before the graph runs; compute with torch.where, or "
             "decide before the step"
         ) from error
+
+
+def _asks_for_a_value(error: RuntimeError) -> bool:
+    # brings sympy, half a second that every task of a run would pay
+    from torch.fx.experimental.symbolic_shapes import (  # noqa: PLC0415
+        GuardOnDataDependentSymNode,
+    )
+
+    needs = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+    return isinstance(error, needs)
 
 
 class _Replay(torch.fx.Interpreter):

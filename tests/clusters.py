@@ -24,6 +24,7 @@ from tracer.rpc.master_stub import RemoteMaster
 from tracer.rpc.server import TaskServer, serve
 from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
 from tracer.runtime.interfaces import MasterInterface, WorkerInterface
 from tracer.runtime.master import Master
@@ -65,7 +66,7 @@ class GrpcTasks:
     ) -> None:
         self._sockets = sockets
         step_timeout_s = options.pop("step_timeout_s", 60.0)
-        devices = options.pop("devices", {})
+        devices, driver = options.pop("devices", {}), options.pop("driver", CUDA)
         clock = options.pop("clock", None)
         if clock is not None:
             options["clock"] = clock
@@ -75,9 +76,8 @@ class GrpcTasks:
         self._servers: dict[TaskName, TaskServer] = {}
         for task in cluster.tasks():
             recorder = recorder_of(task)
-            env = WorkerEnv(
-                task, make_devices(task, devices.get(task, ("cpu:0",))), recorder, **options
-            )
+            own = make_devices(task, devices.get(task, ("cpu:0",)), recorder, driver)
+            env = WorkerEnv(task, own, recorder, **options)
             transport = Transport(str(task), recorder=recorder, sockets=sockets)
             worker = Worker(env, WorkerCache(self._stubs(transport)))
             master = Master(worker, ClusterSpec({}), step_timeout_s=step_timeout_s)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.clusters import TestCluster, running_cluster
+from tests.clusters import KINDS, TestCluster, running_cluster
 from tests.fake_gpu import FakeDriver
 from tests.fakes import Recording, SpanData, check, recorded
 from tests.golden_cases import CASES
@@ -135,9 +135,9 @@ def test_the_launch_is_short_and_the_op_as_long_as_its_gpu_took(executor: Execut
 
 
 @contextmanager
-def on_worker(driver: FakeDriver, **options: Any) -> Iterator[TestCluster]:
+def on_worker(driver: FakeDriver, kind: str = "near", **options: Any) -> Iterator[TestCluster]:
     with running_cluster(
-        "near",
+        kind,
         CLUSTER,
         devices={WORKER_0: TWO_GPUS},
         driver=driver,
@@ -163,10 +163,13 @@ def variable_on(device: str) -> Graph:
 
 
 @each_executor
-def test_what_another_task_asks_for_is_copied_and_then_sent(executor: ExecutorKind) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_another_task_asks_for_is_copied_and_then_sent(
+    executor: ExecutorKind, kind: str
+) -> None:
     driver = FakeDriver()
     driver.copy_ns = 3 * MS
-    with on_worker(driver, executor=executor) as cluster:
+    with on_worker(driver, kind, executor=executor) as cluster:
         session = cluster.session(variable_on("/job:ps/task:0"))
         session.run("init")
         session.run("step", {"x:0": X})

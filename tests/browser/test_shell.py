@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow
+from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from vizdist.store.library import Library
 
 pytestmark = pytest.mark.browser
 Tab = Callable[..., Page]
@@ -123,6 +125,22 @@ def test_words_that_the_run_does_not_hold_say_so(tab: Tab, dashboard: Dashboard)
     assert axe_faults(page) == []
     page.keyboard.press("Escape")
     expect(page.locator("#found")).to_be_hidden()
+
+
+def test_tabs_are_independent_and_any_server_may_answer(
+    tab: Tab, dashboard: Dashboard, training_run: Path
+) -> None:
+    first = tab(summary(dashboard, "?step=3&sel=node:mm&lang=en"))
+    second = tab(summary(dashboard, "?step=5&lang=en"))
+    expect(second.locator("#strip")).to_contain_text("Step 5")
+    second.keyboard.press("]")
+    expect(second.locator("#strip")).to_contain_text("Step 6")
+    expect(first.locator("#strip")).to_contain_text("MatMul · worker:0")
+    for url in serving(Library([training_run])):
+        third = tab(first.url.replace(dashboard.url, url))
+        expect(third.locator("#strip")).to_contain_text("MatMul · worker:0")
+        expect(third.locator("#stepper")).to_contain_text("Step 3")
+        third.close()
 
 
 @pytest.mark.parametrize(

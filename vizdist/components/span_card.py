@@ -17,7 +17,7 @@ from vizdist.i18n.units import duration, size
 from vizdist.store.details import SpanDetail
 from vizdist.store.trace import Trace
 
-LONGEST = 8
+LONGEST = 16
 #: Attributes that the card says in words already.
 SAID = {
     "vizdist.step.number", "vizdist.kind", "vizdist.lane", "vizdist.depth", "vizdist.unfinished",

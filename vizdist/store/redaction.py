@@ -180,6 +180,8 @@ class Redactor:
             error=_hidden(manifest.error),
             recorded=manifest.recorded,
             written=manifest.written,
+            unrecorded_steps=manifest.unrecorded_steps,
+            stopped=manifest.stopped,
             clocks={f"host {n}": c for n, c in enumerate(manifest.clocks.values(), 1)},
             totals=manifest.totals,
         )

@@ -20,6 +20,7 @@ from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.sql import sql_routes
 from vizdist.routes.timeline import timeline_routes
 from vizdist.routes.traces import add_error_answers, trace_routes
+from vizdist.routes.upload import upload_routes
 from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
@@ -83,6 +84,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(sql_routes(library))
     server.include_router(library_live_routes(library))
     server.include_router(search_routes(library))
+    server.include_router(upload_routes(library))
     add_error_answers(server)
     server.add_middleware(
         Guard,

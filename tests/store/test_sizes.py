@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vizdist.store.importers import otlp
+from vizdist.store.problems import TraceError
 from vizdist.store.trace import Trace, open_trace
 
 EPOCH = 1_700_000_000_000_000_000
@@ -69,3 +71,12 @@ def test_a_hundred_thousand_spans_on_many_lanes_keep_their_order(tmp_path: Path)
     assert len(trace.rows) == LANES
     assert [row.lane for row in trace.rows][:11] == [f"thread {n}" for n in range(11)]
     assert len(trace) == 100_000
+
+
+def test_a_document_that_is_too_large_to_be_read_whole_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "DOCUMENT_BYTES", 1 << 20)
+    spans = [(n + 1, 0, n, n + 1, 0) for n in range(10_000)]
+    with pytest.raises(TraceError, match=r"more than 1 MiB.*one document a line"):
+        opened(tmp_path / "large.json", spans)

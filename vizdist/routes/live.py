@@ -44,6 +44,8 @@ LOOK_S: Final = 0.1  #: between two looks at a trace; one that did not change co
 HEARTBEAT_S: Final = 15.0  #: a line that says nothing for so long may be cut by what lies between
 LISTENERS: Final = 64  #: streams at one time; a browser holds six to one server
 
+_Seen = tuple[Trace | None, str]
+
 _HEADERS = {"X-Accel-Buffering": "no"}  # a proxy must not collect events
 
 
@@ -75,17 +77,21 @@ async def follow(
     library: Library, trace_id: str, look_s: float = LOOK_S, heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncIterator[bytes]:
     """The events of one trace, until its run is over or nobody listens any more."""
+    seen: _Seen = (None, "")
     told = b""
     quiet_s = 0.0
     while True:
-        state, is_over = await anyio.to_thread.run_sync(_look, library, trace_id)
-        if is_over:
-            yield _event(state, "end")
-            return
-        if state != told:
-            yield _event(state)
-            told, quiet_s = state, 0.0
-        elif quiet_s >= heartbeat_s:
+        now = await anyio.to_thread.run_sync(_look, library, trace_id)
+        if now != seen:
+            state = await anyio.to_thread.run_sync(_state, *now)
+            if now[1] not in (RUNNING, ""):
+                yield _event(state, "end")
+                return
+            if state != told:
+                yield _event(state)
+                told, quiet_s = state, 0.0
+            seen = now
+        if quiet_s >= heartbeat_s:
             yield b": still here\n\n"
             quiet_s = 0.0
         await anyio.sleep(look_s)
@@ -96,11 +102,13 @@ def _event(state: bytes, name: str = "") -> bytes:
     return (f"event: {name}\n".encode() if name else b"") + b"data: " + state + b"\n\n"
 
 
-def _look(library: Library, trace_id: str) -> tuple[bytes, bool]:
-    """The state as it is told, and whether it is the last one."""
-    trace = library.open(trace_id)
-    outcome = library.outcome(trace_id)
-    return orjson.dumps(state_of(trace, outcome)), outcome not in (RUNNING, "")
+def _look(library: Library, trace_id: str) -> tuple[Trace, str]:
+    """The trace, which is another one when it has changed, and the outcome of its run."""
+    return library.open(trace_id), library.outcome(trace_id)
+
+
+def _state(trace: Trace, outcome: str) -> bytes:
+    return orjson.dumps(state_of(trace, outcome))
 
 
 def state_of(trace: Trace, outcome: str) -> dict[str, Any]:

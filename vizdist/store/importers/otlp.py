@@ -139,7 +139,15 @@ def _read_protobuf(path: Path, sink: Sink) -> Iterator[Pair]:
 
 
 def _read_whole(path: Path, sink: Sink) -> bytes:
-    blocks = FileBlocks(path, DOCUMENT_BYTES if sink.limit is None else sink.limit)
-    data = b"".join(blocks)
+    blocks = FileBlocks(path, sink.limit)
+    parts, total = [], 0
+    for block in blocks:
+        parts.append(block)
+        total += len(block)
+        if total > DOCUMENT_BYTES:
+            raise TraceError(
+                f"{path.name} is one document of more than {DOCUMENT_BYTES >> 20:,} MiB, and must "
+                "be read whole; write one document a line (.jsonl), which is read piece by piece"
+            )
     sink.say("torn", blocks.torn, path.name)
-    return data
+    return b"".join(parts)

@@ -1,7 +1,7 @@
 """Follows a run for a day of simulated time and tells, hour by hour, what that holds in memory.
 
-A recorder records two steps a second, the collector's sink takes a turn every `--turn` seconds, and
-a listener looks after each, as it would live (a collector's real turn is 0.5 s). Nothing may grow with time but the files: at the end it
+A child records two steps a second and the collector's sink takes a turn every `--turn` seconds; a
+listener looks after each, as it would live (a collector's real turn is 0.5 s). Nothing may grow with time but the files: at the end it
 says whether memory, maps and open files stayed flat, and exits with 1 if they did not.
 
     python -m tests.campaign.follow_a_day --hours 24 --turn 5
@@ -13,6 +13,8 @@ import statistics
 import sys
 import tempfile
 import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +32,29 @@ def memory_mb(field: str) -> int:
     return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(field))
 
 
-def hour(run: GrowingRun, library: Library, trace: str, turn_s: float) -> dict[str, Any]:
-    looks = []
-    for _ in range(round(3600 / turn_s)):
+def train(folder: Path, turn_s: float, orders: Connection) -> None:
+    """The child: takes a turn for each order, and tells the steps so far."""
+    run = GrowingRun(folder)
+    orders.send(0)
+    while orders.recv():
         for _ in range(round(STEPS / 3600 * turn_s)):
             run.step()
         run.turn()
+        orders.send(run.steps)
+
+
+def hour(child: Connection, library: Library, trace: str, turn_s: float) -> dict[str, Any]:
+    looks = []
+    for _ in range(round(3600 / turn_s)):
+        child.send(True)
+        steps = child.recv()
         begin = time.thread_time()
         state = state_of(library.open(trace), library.outcome(trace))
         looks.append((time.thread_time() - begin) * 1000)
-        assert state["spans"] == 4 * run.steps
-        assert state["step"] == run.steps
+        assert state["spans"] == 4 * steps
+        assert state["step"] == steps
     return {
-        "steps": run.steps,
+        "steps": steps,
         "spans": state["spans"],
         "rss_mb": memory_mb("VmRSS"),
         "anonymous_mb": memory_mb("RssAnon"),
@@ -64,13 +76,19 @@ def main() -> int:
     hours, turn_s = vars(parser.parse_args()).values()
     told = []
     with tempfile.TemporaryDirectory() as name:
-        run = GrowingRun(Path(name) / "day.trace", steps=hours * STEPS)
+        folder = Path(name) / "day.trace"
+        spawn = get_context("spawn")
+        child, orders = spawn.Pipe()
+        process = spawn.Process(target=train, args=(folder, turn_s, orders))
+        process.start()
+        child.recv()
         library = Library()
-        trace = library.add(run.folder)
+        trace = library.add(folder)
         for number in range(hours):
-            told.append({"hour": number + 1, **hour(run, library, trace, turn_s)})
+            told.append({"hour": number + 1, **hour(child, library, trace, turn_s)})
             say(told[-1])
-        run.end()
+        child.send(False)
+        process.join()
     growth = told[-1]["anonymous_mb"] - told[0]["anonymous_mb"]
     files = {one["files"] for one in told}
     is_flat = growth <= GROWTH_MB and max(one["maps"] for one in told) <= MAPS and len(files) == 1

@@ -15,6 +15,7 @@ from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
 from vizdist.store.otlp_spans import iterate_spans
 from vizdist.store.problems import refusal
+from vizdist.store.problems import TraceError
 from vizdist.store.reading import Reading
 from vizdist.store.text_repair import mend
 

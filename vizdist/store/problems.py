@@ -58,6 +58,8 @@ PROBLEMS = {
     "format": "{where} is of no format known here; known are {detail}",
     "nothing": "nothing in {where} could be read as a trace: {detail}",
     "not-json": "{where} looks like OTLP JSON but ends too soon or is not JSON",
+    "document": "{where} is one document of more than {detail} and must be read whole; write one "
+    "document a line (.jsonl), which is read piece by piece",
     "not-protobuf": "{where} is not OTLP protobuf, or is cut off",
     "room": "{count:,} steps were not recorded: there was no more room for the trace",
 }

@@ -15,7 +15,6 @@ from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
 from vizdist.store.otlp_spans import iterate_spans
 from vizdist.store.problems import refusal
-from vizdist.store.problems import TraceError
 from vizdist.store.reading import Reading
 from vizdist.store.text_repair import mend
 
@@ -146,9 +145,6 @@ def _read_whole(path: Path, sink: Sink) -> bytes:
         parts.append(block)
         total += len(block)
         if total > DOCUMENT_BYTES:
-            raise TraceError(
-                f"{path.name} is one document of more than {DOCUMENT_BYTES >> 20:,} MiB, and must "
-                "be read whole; write one document a line (.jsonl), which is read piece by piece"
-            )
+            raise refusal("document", path.name, f"{DOCUMENT_BYTES >> 20:,} MiB")
     sink.say("torn", blocks.torn, path.name)
     return b"".join(parts)

@@ -85,5 +85,6 @@ export function start() {
       if (button) choose(button);
     });
   }
+  place()?.setAttribute("data-ready", "");
   return window.dash_clientside.no_update;
 }

@@ -21,7 +21,14 @@ def url() -> Iterator[str]:
     yield from serving(Library([]))
 
 
+def opened(page: Page) -> Page:
+    """The page once it listens."""
+    expect(page.locator(".opener[data-ready]")).to_be_visible()
+    return page
+
+
 def choose(page: Page, file: Path) -> None:
+    opened(page)
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Choose a file").click()
     chooser.value.set_files(file)
@@ -37,7 +44,7 @@ def test_a_chosen_file_is_opened(url: str, tab: Tab, tmp_path: Path) -> None:
 
 
 def test_a_dropped_file_is_opened(url: str, tab: Tab) -> None:
-    page = tab(url)
+    page = opened(tab(url))
     page.evaluate(
         """(text) => {
           const dataTransfer = new DataTransfer();

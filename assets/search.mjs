@@ -129,7 +129,9 @@ export function startSearch() {
       open(false);
       return;
     }
-    const attributes = { role: "combobox", "aria-controls": "found-rows", "aria-autocomplete": "list" };
+    const attributes = {
+      role: "combobox", "aria-controls": "found-rows", "aria-autocomplete": "list",
+    };
     for (const [name, value] of Object.entries(attributes)) target.setAttribute(name, value);
     open(options().length > 0);
   });

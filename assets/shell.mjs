@@ -17,7 +17,7 @@ function sharedAddress() {
   return location.origin + location.pathname + search + location.hash;
 }
 
-/** Browsers keep the clipboard for secure origins; over plain HTTP from afar the old way is left. */
+/** Browsers keep the clipboard for secure origins; over HTTP from afar there is the old way. */
 async function toClipboard(text) {
   if (navigator.clipboard) {
     await navigator.clipboard.writeText(text);

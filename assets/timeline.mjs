@@ -376,7 +376,8 @@ export class TimelineView {
       arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
       focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,
       rowsById: this.rowsById, devices: this.devices,
-      strip: this.head.strip, fullShare: this.fullShare, steps: this.steps, step: this.step?.number ?? null,
+      strip: this.head.strip, fullShare: this.fullShare,
+      steps: this.steps, step: this.step?.number ?? null,
       outstanding: this.outstanding, isNarrow: this.isNarrow,
       task: this.isNarrow ? this.task : null,
     };

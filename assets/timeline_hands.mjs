@@ -105,7 +105,8 @@ export class Hands {
     view.hideTip();
     const lane = x !== null && x < view.area.x && y >= view.area.y ? view.laneAt(y) : null;
     const isScale = x !== null && x < view.area.x && y < STRIP_HEAD;
-    const words = isScale ? view.words.full_says.replace("{share}", view.fullShare) : hit ? lineOf(view.words, hit.tile, hit.i) : lane && this.wordsOf(lane);
+    const words = isScale ? view.words.full_says.replace("{share}", view.fullShare)
+      : hit ? lineOf(view.words, hit.tile, hit.i) : lane && this.wordsOf(lane);
     if (words) this.hoverTimer = setTimeout(() => view.showTip(words, x, y), HOVER_MS);
   }
 

@@ -82,5 +82,7 @@ def _lost(library: Library, route: Route) -> Component:
     try:
         library.open(view.trace)
     except TraceError as error:
-        return not_there(view.lang, "unreadable", name=known.title, reason=refusal_text(error, view.lang))
+        return not_there(
+            view.lang, "unreadable", name=known.title, reason=refusal_text(error, view.lang)
+        )
     return not_there(view.lang, "not_there")

@@ -1,8 +1,9 @@
 """Follows a run for a day of simulated time and tells, hour by hour, what that holds in memory.
 
 A child records two steps a second and the collector's sink takes a turn every `--turn` seconds; a
-listener looks after each, as it would live (a collector's real turn is 0.5 s). Nothing may grow with time but the files: at the end it
-says whether memory, maps and open files stayed flat, and exits with 1 if they did not.
+listener looks after each, as it would live (a collector's real turn is 0.5 s). Nothing may grow
+with time but the files: at the end it says whether memory, maps and open files stayed flat, and
+exits with 1 if they did not.
 
     python -m tests.campaign.follow_a_day --hours 24 --turn 5
 """

@@ -2,13 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from vizdist.analysis.loss_curve import LOSS
-from vizdist.store.segments import Segment
+from vizdist.store.segments import LATEST
 from vizdist.store.trace import Trace
-
-LOOKED_AT = 8  #: roots whose attributes are read in search of a loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +25,16 @@ class Progress:
 
 
 def progress(trace: Trace) -> Progress:
-    """Looks at roots only, which every segment knows: no span of a long run is read again."""
-    ended = [one for segment in trace.segments for one in _ended(segment)]
+    """Asks what every segment remembers: no span of a long run is read again."""
     return Progress(
         spans=len(trace),
         rows=len(trace.rows),
         start=trace.start,
         last=trace.end - trace.start,
-        step=max(ended, default=0),
+        step=max((segment.ended.step for segment in trace.segments), default=0),
         of_steps=trace.manifest.steps,
         loss=_latest_loss(trace),
     )
-
-
-def _ended(segment: Segment) -> list[int]:
-    """The highest step of a segment that has ended; [] if none has."""
-    steps = segment.ended.step[segment.ended.is_whole]
-    return [int(steps.max())] if len(steps) else []
 
 
 def _latest_loss(trace: Trace) -> tuple[int, float] | None:
@@ -53,13 +42,10 @@ def _latest_loss(trace: Trace) -> tuple[int, float] | None:
     latest: list[tuple[int, int, int]] = []
     first = 0
     for segment in trace.segments:
-        ended = segment.ended
-        most = min(LOOKED_AT, len(ended.end))
-        at = np.argpartition(ended.end, -most)[-most:] if most else ended.place
-        latest += zip(ended.end[at], ended.place[at] + first, ended.step[at], strict=True)
+        latest += [(end, place + first, step) for end, place, step in segment.ended.latest]
         first += len(segment)
-    for _, found, number in sorted(latest, reverse=True)[:LOOKED_AT]:
-        loss = trace.attributes([found]).get(int(found), {}).get(LOSS)
+    for _, place, step in sorted(latest, reverse=True)[:LATEST]:
+        loss = trace.attributes([place]).get(place, {}).get(LOSS)
         if isinstance(loss, float | int):
-            return int(number), float(loss)
+            return step, float(loss)
     return None

@@ -20,6 +20,7 @@ TEXT_COLUMNS = tuple(column.name for column in COLUMN_LIST if column.type == "te
 NUMBER_COLUMNS = {column.name: column.type for column in COLUMN_LIST if column.type != "text"}
 
 ROOT_KIND = "session.run"
+LATEST = 8  #: roots that a segment remembers, for what they say of the run
 NEVER = 1 << 62  #: later than any time
 FEW = 4  #: ids that are looked for one by one rather than in an index
 NEVER_HIDDEN = Flag.ERROR | Flag.UNFINISHED
@@ -34,12 +35,10 @@ class RowKey(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The roots of a segment: client requests that ended in it, by place."""
+    """Of the client requests that ended in a segment: the highest whole step, the latest roots."""
 
-    place: Array
-    step: Array
-    end: Array
-    is_whole: Array
+    step: int
+    latest: tuple[tuple[int, int, int], ...]  #: (end, place, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +165,19 @@ def _look_through(
 
 
 def _ended(columns: Mapping[str, Array], kinds: Sequence[str]) -> Ended:
+    place = roots_of(columns, kinds)
+    step, end = columns["step"][place], columns["end"][place]
+    is_whole = (columns["flags"][place] & NEVER_HIDDEN) == 0
+    at = np.argsort(end, kind="stable")[-LATEST:]
+    latest = zip(end[at].tolist(), place[at].tolist(), step[at].tolist(), strict=True)
+    return Ended(int(step[is_whole].max(initial=0)), tuple(latest))
+
+
+def roots_of(columns: Mapping[str, Array], kinds: Sequence[str]) -> Array:
+    """Where the roots of steps lie."""
     code = kinds.index(ROOT_KIND) if ROOT_KIND in kinds else -1
     found = np.flatnonzero(columns["kind"] == code)
-    place = found[columns["step"][found] > 0]
-    is_whole = (columns["flags"][place] & NEVER_HIDDEN) == 0
-    return Ended(place, columns["step"][place], columns["end"][place], is_whole)
+    return found[columns["step"][found] > 0]
 
 
 def _columns_of_table(table: Any) -> tuple[dict[str, Array], dict[str, tuple[str, ...]]]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vizdist.store.segments import NEVER_HIDDEN, Array, Segment
+from vizdist.store.segments import NEVER_HIDDEN, Array, Segment, roots_of
 from vizdist.store.spans import Spans
 
 
@@ -68,7 +68,10 @@ def _merged(trace_lo: Array, step: Array, start: Array, end: Array, first: Array
 def find_steps(spans: Spans, segments: Sequence[Segment]) -> list[StepInfo]:
     """Steps with a root by their roots, and those whose root never came to be written."""
     firsts = np.cumsum([0, *map(len, segments)])
-    roots = [first + one.ended.place for first, one in zip(firsts, segments, strict=False)]
+    roots = [
+        first + roots_of(one.columns, one.texts["kind"])
+        for first, one in zip(firsts, segments, strict=False)
+    ]
     places = np.concatenate([np.empty(0, np.int64), *roots])
     found = list(_with_root(spans, places))
     return found + list(_without_root(spans, segments, {step.trace_lo for step in found}))

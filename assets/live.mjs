@@ -115,7 +115,8 @@ function open() {
     setFollow(false);
     tell("live", null);
   }
-  if (!path || document.hidden) return;
+  const isLost = document.querySelector("main .alone"); // no such run, or it cannot be read
+  if (!path || isLost || document.hidden) return;
   source = new EventSource(prefix() + path);
   let last = null;
   source.onmessage = ({ data }) => {

@@ -51,9 +51,19 @@ export function prefix() {
 
 // Callbacks of components/shell.py
 
+/** What the stores were last given from the address, or the address from them. */
+let agreed = null;
+
+/** Whether the stores say something of their own, and not merely what the address said before.
+    An echo that comes late must not be written over an address that Back has changed since. */
+export function isNews(stores, before) {
+  return !equal(stores, before);
+}
+
 export function readAddress(_pathname, _search, route, sel, step, stage, theme) {
   const { no_update: keep } = window.dash_clientside;
   const now = parse(location.search);
+  agreed = now;
   const root = document.documentElement;
   const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
   const fresh = (value, old) => (equal(value, old) ? keep : value);
@@ -65,5 +75,8 @@ export function readAddress(_pathname, _search, route, sel, step, stage, theme) 
 }
 
 export function writeAddress(sel, step, stage) {
+  const stores = { sel: sel ?? null, step: step ?? null, stage: stage ?? null };
+  if (!isNews(stores, agreed)) return;
+  agreed = stores;
   visit({ sel: formatSelection(sel), step, stage });
 }

@@ -1,7 +1,7 @@
 // The address bar as state: what goes in comes out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amend, equal, formatSelection, parse, parseSelection } from "../../assets/selection.mjs";
+import { amend, equal, formatSelection, isNews, parse, parseSelection } from "../../assets/selection.mjs";
 
 test("a selection survives the address bar, colons and slashes in its id too", () => {
   for (const id of ["0123456789abcdef", "train/update_w1", "/job:ps/replica:0;x;edge_1_w;0:0"]) {
@@ -30,4 +30,11 @@ test("values are equal by what they say", () => {
   assert.ok(equal({ type: "node", id: "a" }, { type: "node", id: "a" }));
   assert.ok(equal(undefined, null));
   assert.ok(!equal(1, 2));
+});
+
+test("stores that say what the address said before are no news", () => {
+  const before = parse("?step=3&sel=node:mm");
+  assert.ok(!isNews({ sel: { type: "node", id: "mm" }, step: 3, stage: null }, before));
+  assert.ok(isNews({ sel: null, step: 3, stage: null }, before));
+  assert.ok(isNews(before, null));
 });

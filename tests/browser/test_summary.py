@@ -51,7 +51,7 @@ def test_charts_follow_the_theme(page: Page) -> None:
         )
 
     before = colour()
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Theme: light, dark, projector").click()
     page.wait_for_function(
         "before => getComputedStyle(document.querySelector('#summary-columns .xtick text')).fill"
         " !== before",

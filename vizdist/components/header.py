@@ -51,13 +51,17 @@ def run_state(live: Live | None, view: View, outcome: str, *, is_followed: bool)
 def run_header(trace: Trace, step: int | None, running: Running, lang: Lang) -> list[Component]:
     """Name, strategy, tasks, step and counts of a run."""
     manifest = trace.manifest
-    return [
-        _mark(lang),
-        html.Span(trace.title, className="run-name", title=trace.title),
+    facts = [
         *([chip(manifest.strategy, kind="strong strategy")] if manifest.strategy else []),
         *([_tasks(trace, lang)] if manifest.tasks else []),
         *([_stepper(step_numbers(trace), step, lang)] if step is not None else []),
         *(_running(running, lang) if running.seen is not None else []),
+    ]
+    return [
+        _mark(lang),
+        html.Span(trace.title, className="run-name", title=trace.title),
+        # in one place, so that whatever comes or goes leaves the field in which a viewer types
+        html.Div(facts, className="as-one"),
         _space(),
         _search(trace, lang),
         _counts(trace, lang, is_over=running.seen is None),

@@ -10,7 +10,7 @@ from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
 from vizdist.pages import graph, reference, summary, timeline
 from vizdist.pages import library as library_page
-from vizdist.routes.access import PAGE_COOKIE, PAGE_HEADER, Access, page_token
+from vizdist.routes.access import PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.library_live import library_live_routes
@@ -51,6 +51,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
 
     With `viewer_token` others than this machine may ask, if they show it.
     """
+    access = Access(page_token(cache_folder()), viewer_token)
     folder = assets_folder()
     assets_path = f"assets/{version_of(folder)}"
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -65,7 +66,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
         update_title="",
         add_log_handler=False,
         suppress_callback_exceptions=True,
-        csrf_token_name=PAGE_COOKIE,
+        csrf_token_name=access.page_cookie,
         csrf_header_name=PAGE_HEADER,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
@@ -91,7 +92,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
         prefix=url_prefix,
         kept=f"/{assets_path}/",
         policy=content_policy(app.csp_hashes()),
-        access=Access(page_token(cache_folder()), viewer_token),
+        access=access,
         is_page=lambda path: page_of(PAGES, view_of({"path": path, "lang": "en"})) is not None,
     )
     return server

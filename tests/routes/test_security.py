@@ -13,6 +13,7 @@ from vizdist.routes.security import Guard, content_policy
 
 HERE = {"host": "127.0.0.1:8050"}
 PAGE, VIEWER = "page-token-of-these-tests", "viewer-token-of-these-tests"
+COOKIE = Access(PAGE, VIEWER).viewer_cookie
 
 
 class Answer:
@@ -53,7 +54,7 @@ def ask(
         Access(PAGE, viewer),
     )
     sent = [
-        (name.replace("_", "-").encode(), value.encode())
+        (name.replace("_", "-").encode(), value.encode("latin-1"))
         for name, value in (HERE | headers).items()
     ]
     scope: dict[str, Any] = {
@@ -138,7 +139,8 @@ def test_whoever_changes_something_shows_the_token_of_a_page(method: str) -> Non
 
 def test_a_page_gets_its_token_where_only_our_pages_can_read_it() -> None:
     (cookie,) = ask("/t/a/graph", prefix="/user/me/", accept="text/html").cookies
-    assert cookie.startswith(f"vizdist_page={PAGE}; Path=/user/me/; SameSite=Strict")
+    assert cookie.startswith(f"{Access(PAGE).page_cookie}={PAGE}; Path=/user/me/; ")
+    assert cookie.endswith("SameSite=Strict")
     assert not ask("/api/x").cookies
 
 
@@ -147,8 +149,8 @@ def test_from_afar_every_request_shows_the_viewers_token() -> None:
     assert ask(**afar).status == 401
     assert ask(**afar, query="token=guess").status == 401
     assert ask(**afar, authorization=f"Bearer {VIEWER}").status == 200
-    assert ask(**afar, cookie=f"vizdist_viewer={VIEWER}").status == 200
-    assert ask(**afar, cookie="vizdist_viewer=guess; ;;=").status == 401
+    assert ask(**afar, cookie=f"{COOKIE}={VIEWER}").status == 200
+    assert ask(**afar, cookie=f"{COOKIE}=guess; ;;=").status == 401
     assert VIEWER.encode() not in ask(**afar).body
 
 
@@ -162,7 +164,7 @@ def test_a_token_in_an_address_becomes_a_cookie_and_leaves_the_address() -> None
 
 
 def test_another_site_cannot_ask_even_with_the_viewers_cookie() -> None:
-    cookie = f"vizdist_viewer={VIEWER}"
+    cookie = f"{COOKIE}={VIEWER}"
     foreign = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"}
     assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie, **foreign).status == 403
     assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie, origin="http://evil").status == 403
@@ -181,3 +183,23 @@ def test_where_nothing_can_be_kept_the_token_is_of_this_process(tmp_path: Path) 
     assert page_token(blocked / "cache") != page_token(blocked / "cache")
     (tmp_path / "page_token").write_text("short")
     assert len(page_token(tmp_path)) >= 32
+
+
+def test_servers_of_two_tokens_on_one_host_have_cookies_of_their_own() -> None:
+    one, other = Access(PAGE, VIEWER), Access(PAGE + "x", VIEWER + "x")
+    assert one.page_cookie != other.page_cookie
+    assert one.viewer_cookie != other.viewer_cookie
+
+
+@pytest.mark.parametrize("neighbour", ['consent={"a": 1}', "my prefs", "a[0]=1", "n=\xe9"])
+def test_other_cookies_of_the_host_lock_nobody_out(neighbour: str) -> None:
+    cookie = f"{neighbour}; {COOKIE}={VIEWER}"
+    assert ask(host="gpu-box", viewer=VIEWER, cookie=cookie).status == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/x", "/user/me//evil.example/x", "/x"])
+def test_a_token_link_leads_nowhere_but_here(path: str) -> None:
+    moved = ask(path, prefix="/user/me/", query="token=a&step=2", accept="text/html")
+    assert moved.status == 303
+    assert moved.headers["location"].startswith("/user/me/")
+    assert not moved.headers["location"].startswith("//")

@@ -2,22 +2,22 @@
 
 The page's token proves that a request was made by a page of ours: it is a cookie that only pages of
 this host can read, sent back as a header. It is kept in the user's cache folder, so that two
-servers behind one proxy know each other's pages.
+servers behind one proxy know each other's pages. Browsers keep the cookies of a host together
+whatever the port, so a cookie's name tells of which token it is.
 """
 
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
-PAGE_COOKIE: Final = "vizdist_page"
 PAGE_HEADER: Final = "X-Vizdist-Page"
-VIEWER_COOKIE: Final = "vizdist_viewer"
 VIEWER_QUERY: Final = "token"
 READ_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -59,6 +59,8 @@ class Access:
     def __init__(self, page: str, viewer: str = "") -> None:
         self._page = page
         self._viewer = viewer
+        self.page_cookie = _cookie_of("vizdist_page", page)
+        self.viewer_cookie = _cookie_of("vizdist_viewer", viewer)
 
     @property
     def is_remote(self) -> bool:
@@ -75,16 +77,21 @@ class Access:
 
     def _is_viewer(self, headers: Headers, query: bytes) -> bool:
         kind, _, bearer = headers.get("authorization", "").partition(" ")
-        shown = [_cookie(headers, VIEWER_COOKIE), bearer if kind.lower() == "bearer" else ""]
+        cookies = cookie_parser(headers.get("cookie", ""))
+        shown = [cookies.get(self.viewer_cookie, ""), bearer if kind.lower() == "bearer" else ""]
         shown += [value for name, value in _pairs(query) if name == VIEWER_QUERY]
         return any(_same(one, self._viewer) for one in shown)
 
     def cookies(self, path: str) -> Iterator[str]:
-        """What a page is given along: `Set-Cookie` values for the dashboard's path."""
-        rules = f"Path={path}; SameSite=Strict; Max-Age=31536000"
-        yield f"{PAGE_COOKIE}={self._page}; {rules}"
+        """What a page is given along: `Set-Cookie` values for the dashboard's path.
+
+        A viewer may come by a link from elsewhere, so that his cookie is lax; what changes anything
+        shows the page's token as well.
+        """
+        rules = f"Path={path}; Max-Age=31536000"
+        yield f"{self.page_cookie}={self._page}; {rules}; SameSite=Strict"
         if self._viewer:
-            yield f"{VIEWER_COOKIE}={self._viewer}; {rules}; HttpOnly"
+            yield f"{self.viewer_cookie}={self._viewer}; {rules}; SameSite=Lax; HttpOnly"
 
 
 def without_token(query: bytes) -> bytes | None:
@@ -98,12 +105,8 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     return parse_qsl(query.decode("latin-1"), keep_blank_values=True)
 
 
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+def _cookie_of(name: str, token: str) -> str:
+    return f"{name}_{hashlib.blake2b(token.encode(), digest_size=4).hexdigest()}"
 
 
 def _same(shown: str, wanted: str) -> bool:

@@ -124,7 +124,7 @@ class Guard:
         if "text/html" in headers.get("accept", ""):
             if (query := without_token(scope["query_string"])) is not None:
                 send = self._answer(send, None, list(self._access.cookies(self._prefix)))
-                await _moved(scope["path"], query)(scope, receive, send)
+                await _moved(f"{self._prefix}{path.lstrip('/')}", query)(scope, receive, send)
                 return
             status = None if self._is_page(path) else 404
             cookies = list(self._access.cookies(self._prefix))

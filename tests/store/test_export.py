@@ -38,7 +38,8 @@ def secret_run(tmp_path: Path) -> Path:
         ),
     )  # fmt: skip
     clock = FakeClock(1_700_000_000_000_000_000)
-    recorder = Recorder(scratch, "worker:0", {"host.name": "hush.example"}, clock)
+    about = {"host.name": "hush.example", "service.name": "topsecret-service"}
+    recorder = Recorder(scratch, "worker:0", about, clock)
     nodes = [
         Node("Zanzibar", "NoOp", reason="first device", source="/home/someone/net.py:3"),
         Node("Zanzibar/weight", "VarHandleOp", reason="colocated, loc:@Zanzibar"),
@@ -136,6 +137,30 @@ def test_a_redacted_copy_names_nothing(
     said = all_text(out)
     assert not [secret for secret in SECRETS if secret.lower() in said.lower()]
     assert "MatMul" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("a.jsonl", "otlp"), ("a.json", "perfetto"), ("a.csv", "csv")]
+)
+def test_a_foreign_trace_may_have_names_anywhere(tmp_path: Path, name: str, form: str) -> None:
+    """Its processes, threads, categories and methods are whatever somebody called them."""
+    named = {"ph": "M", "pid": 1, "tid": 2}
+    events = [
+        {**named, "name": "process_name", "args": {"name": "python /home/someone/Zanzibar.py"}},
+        {**named, "name": "thread_name", "args": {"name": "topsecret loader"}},
+        {
+            "ph": "X", "name": "hush.example fetch", "cat": "topsecret", "pid": 1, "tid": 2,
+            "ts": 1, "dur": 2, "args": {
+                "rpc.method": "Zanzibar/Get", "vizdist.bytes": ["/home/someone"],
+                "vizdist.request_id": "not hex: topsecret",
+            },
+        },
+    ]  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps({"traceEvents": events}))
+    out = tmp_path / name.replace("a.", "copy.")
+    assert main(["export", str(tmp_path / "x.json"), str(out), "--format", form, "--redact"]) == 0
+    said = all_text(out).lower()
+    assert not [secret for secret in (*SECRETS, "loader", "python") if secret.lower() in said]
 
 
 def test_a_redacted_copy_still_belongs_together(secret_run: Path, tmp_path: Path) -> None:

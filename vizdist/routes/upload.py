@@ -5,12 +5,13 @@ while it is inflated. The answer is the id of the trace, or why it is none.
 """
 
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
@@ -32,6 +33,7 @@ def upload_routes(library: Library) -> APIRouter:
 
     @router.post("/upload")
     async def upload(request: Request, name: Name) -> JSONResponse:
+        shown = PurePath(name).name or "the file"
         try:
             path = uploads.fresh_path(name)
         except TraceError as error:
@@ -39,15 +41,16 @@ def upload_routes(library: Library) -> APIRouter:
         try:
             with path.open("wb") as file:
                 await _receive(request, file.write)
-            trace_id = await anyio.to_thread.run_sync(uploads.accept, path)
-        except TraceError as error:
-            return JSONResponse({"error": str(error)}, 422)
         except _TooLarge:
             uploads.discard(path)
             return _too_large()
-        except ClientDisconnect:
+        except BaseException:  # a client that left, a disk that is full
             uploads.discard(path)
             raise
+        try:
+            trace_id = await anyio.to_thread.run_sync(uploads.accept, path)
+        except TraceError as error:
+            return JSONResponse({"error": str(error).replace(path.name, shown)}, 422)
         return JSONResponse({"trace": trace_id})
 
     return router

@@ -6,6 +6,7 @@ and spans still belong together. What is free text or of unknown meaning (errors
 users' attributes, hosts, addresses, processes) is left out.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +19,7 @@ from tracer.model.schema import COMMON_ATTRIBUTES, SPAN_KINDS
 from tracer.model.trace_folder import Manifest
 from vizdist.store.details import hex_id
 from vizdist.store.graphs import stored_tables
+from vizdist.store.otlp_record import task_of
 from vizdist.store.otlp_spans import attributes_of, camel_keys, key_values
 from vizdist.store.trace import Trace
 
@@ -36,7 +38,7 @@ KEPT_TEXTS: Final = frozenset(
 NAMING_TEXTS: Final = frozenset(
     {"vizdist.node", "vizdist.rendezvous.key", "vizdist.workload", "vizdist.lane"}
 )
-_RESOURCE: Final = ("service.name", "service.instance.id", "vizdist.task", "vizdist.schema.version")
+_OWN_RESOURCE: Final = ("vizdist.schema.version",)
 
 #: words of the runtime's own in names, keys, lanes and devices
 _OWN_WORDS: Final = frozenset(
@@ -53,6 +55,8 @@ _PREFIX = re.compile(r"edge_\d+_|_(?:recv|send)_|update_")
 _SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
 _TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
 _HEX = re.compile(r"[0-9a-f]{12,}")
+_TASK = re.compile(r"(?:ps|worker|chief|localhost):\d+|collector(?: \(\d+\))?|launcher|client")
+_HEX_TEXT = re.compile(r"[0-9a-f]*")
 
 
 class Redactor:
@@ -61,7 +65,9 @@ class Redactor:
     def __init__(self, trace: Trace) -> None:
         rows = [row for graph in trace.graphs for rows in graph.stages.values() for row in rows]
         self._nodes = {row.name for row in rows}
-        known = (*SPAN_KINDS, *trace.all.words["op"], *(row.op for row in rows), *trace.tasks)
+        self._is_foreign = trace.is_foreign
+        own_tasks = filter(_TASK.fullmatch, trace.tasks)
+        known = (*SPAN_KINDS, *trace.all.words["op"], *(row.op for row in rows), *own_tasks)
         self._kept = _OWN_WORDS | {part for text in known for part in re.split(r"[./:]", text)}
         self._kept |= {word for text in known for word in _WORD.findall(text)}
         self._kept |= {kind.lane for kind in SPAN_KINDS.values()} | _methods(trace)
@@ -71,6 +77,14 @@ class Redactor:
     def text(self, text: str) -> str:
         """Each word that is not the runtime's own replaced; numbers and marks stay."""
         return _WORD.sub(lambda found: self._word(found[0]), text)
+
+    def task(self, name: str) -> str:
+        """A task of a cluster keeps its name; of a foreign one it may be a host or a command."""
+        return name if _TASK.fullmatch(name) else f"task {self._word(name)}"
+
+    def kind(self, kind: str) -> str:
+        """A kind of the schema; a foreign category may be any text."""
+        return kind if kind in SPAN_KINDS else self.text(kind)
 
     def _word(self, word: str) -> str:
         if prefix := _PREFIX.match(word):
@@ -119,12 +133,18 @@ class Redactor:
         return {
             "resourceSpans": [
                 {
-                    "resource": _resource(camel_keys(resource_spans.get("resource"))),
+                    "resource": self._resource(camel_keys(resource_spans.get("resource"))),
                     "scopeSpans": [{"spans": list(self._spans(resource_spans))}],
                 }
                 for resource_spans in map(camel_keys, camel_keys(document).get("resourceSpans", ()))
             ]
         }
+
+    def _resource(self, resource: Mapping[str, Any]) -> dict[str, Any]:
+        attributes = attributes_of(resource.get("attributes"))
+        kept = {name: attributes[name] for name in _OWN_RESOURCE if name in attributes}
+        task = self.task(task_of(resource, ""))
+        return {"attributes": key_values(kept | {"vizdist.task": task})}
 
     def _spans(self, resource_spans: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for scope in map(camel_keys, resource_spans.get("scopeSpans", ())):
@@ -154,20 +174,22 @@ class Redactor:
         known = SPAN_KINDS.get(kind)
         units = {**COMMON_ATTRIBUTES, **(known.attributes if known else {})}
         for name, value in attributes.items():
-            if name in KEPT_TEXTS:
-                yield name, value
-            elif name in NAMING_TEXTS:
+            if name not in units:
+                continue
+            if name in NAMING_TEXTS or (name in KEPT_TEXTS and self._is_foreign):
                 yield name, self.text(str(value))
-            elif units.get(name) and (units[name] == "hex" or not isinstance(value, str)):
+            elif name in KEPT_TEXTS or _is_measure(value, units[name]):
                 yield name, value
 
     def manifest(self, manifest: Manifest) -> Manifest:
         """What may be said of the run as a whole."""
         tasks = [
-            replace(task, pid=0, address="", error=_hidden(task.error)) for task in manifest.tasks
+            replace(task, task=self.task(task.task), pid=0, address="", error=_hidden(task.error))
+            for task in manifest.tasks
         ]
+        run = hashlib.blake2b(manifest.run_id.encode(), digest_size=6).hexdigest()
         return Manifest(
-            run_id=REDACTED,
+            run_id=f"{REDACTED}-{run}",
             schema_version=manifest.schema_version,
             workload=self.text(manifest.workload),
             strategy=manifest.strategy,
@@ -195,14 +217,15 @@ def _methods(trace: Trace) -> set[str]:
     return set() if trace.is_foreign else names
 
 
+def _is_measure(value: Any, unit: str) -> bool:
+    """Whether a value is a number of some unit, or an id, and no text in their place."""
+    if unit == "hex" and isinstance(value, str):
+        return _HEX_TEXT.fullmatch(value) is not None
+    return bool(unit) and isinstance(value, bool | int | float)
+
+
 def _hidden(text: str) -> str:
     return REDACTED if text else ""
-
-
-def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
-    attributes = attributes_of(resource.get("attributes"))
-    kept: dict[str, Any] = {name: attributes[name] for name in _RESOURCE if name in attributes}
-    return {"attributes": key_values(kept)}
 
 
 def _link(link: Mapping[str, Any]) -> dict[str, Any]:

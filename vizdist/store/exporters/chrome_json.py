@@ -33,9 +33,11 @@ def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
 def _events(trace: Trace, redactor: Redactor | None) -> Iterator[Event]:
     pids = {task: number for number, task in enumerate(trace.tasks, 1)}
     for task, pid in pids.items():
-        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": task}}
+        name = redactor.task(task) if redactor is not None else task
+        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
     for row in trace.rows:
-        name = f"{row.lane} · {row.depth}" if row.depth else row.lane
+        lane = redactor.text(row.lane) if redactor is not None else row.lane
+        name = f"{lane} · {row.depth}" if row.depth else lane
         for kind, args in (
             ("thread_name", {"name": name}),
             ("thread_sort_index", {"sort_index": row.id}),
@@ -48,6 +50,9 @@ def _events(trace: Trace, redactor: Redactor | None) -> Iterator[Event]:
 def _slices(trace: Trace, pids: dict[str, int], redactor: Redactor | None) -> Iterator[Event]:
     spans = trace.all
     hide = redactor.text if redactor is not None else lambda text: text
+    kinds = spans.words["kind"]
+    if redactor is not None:
+        kinds = tuple(map(redactor.kind, kinds))
     words = {name: tuple(map(hide, spans.words[name])) for name in ("name", *_TEXTS)}
     for at in range(len(spans)):
         args: Event = {
@@ -60,7 +65,7 @@ def _slices(trace: Trace, pids: dict[str, int], redactor: Redactor | None) -> It
         yield {
             "ph": "X",
             "name": words["name"][_code(trace, "name", at)],
-            "cat": spans.words["kind"][_code(trace, "kind", at)],
+            "cat": kinds[_code(trace, "kind", at)],
             "ts": (int(spans.start[at]) - trace.start) / 1000,
             "dur": int(spans.duration[at]) / 1000,
             **_place(trace, pids, at),

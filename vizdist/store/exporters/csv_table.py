@@ -21,25 +21,28 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
     """Returns the number of spans. Times are ns since the epoch; 0: not recorded."""
-    hide = redactor.text if redactor is not None else str
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(HEAD)
-        writer.writerows(_rows(trace, hide))
+        writer.writerows(_rows(trace, redactor))
     return len(trace)
 
 
-def _rows(trace: Trace, hide: Callable[[str], str]) -> Iterator[list[object]]:
+def _rows(trace: Trace, redactor: Redactor | None) -> Iterator[list[object]]:
     spans = trace.all
+    hide: Callable[[str], str] = redactor.text if redactor is not None else str
+    hide_task: Callable[[str], str] = redactor.task if redactor is not None else str
+    hide_kind: Callable[[str], str] = redactor.kind if redactor is not None else str
     words = {
-        name: tuple(plain(hide(text)) for text in texts) for name, texts in spans.words.items()
+        name: tuple(plain((hide_kind if name == "kind" else hide)(text)) for text in texts)
+        for name, texts in spans.words.items()
     }
     for at in np.argsort(spans.start, kind="stable").tolist():
         row = trace.rows[int(spans.row[at])]
         number = {name: int(column[at]) for name, column in spans.columns.items()}
         text = {name: words[name][number[name]] for name in ("kind", "name", "op", "device", "key")}
         yield [
-            plain(row.task), plain(hide(row.lane)), row.depth, text["kind"], text["name"],
+            plain(hide_task(row.task)), plain(hide(row.lane)), row.depth, text["kind"], text["name"],
             text["op"], text["device"], number["step"], number["start"],
             number["end"] - number["start"], number["ready"], number["wait"], number["bytes"],
             text["key"], f"{number['trace_hi']:016x}{number['trace_lo']:016x}",

@@ -1,10 +1,11 @@
 """Update rules: what torch.optim does, in TF's ops, with the state it would keep."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.capture_graph.models import (
@@ -16,7 +17,7 @@ from tests.capture_graph.models import (
 )
 from tests.ops.graph_runner import GraphRunner
 from tracer.capture_graph.capture import capture_step, variables_of
-from tracer.capture_graph.optimizers import SGD, Adam, AdamW, Optimizer
+from tracer.capture_graph.optimizers import SGD, Adam, AdamW, Optimizer, State
 from tracer.model.graph import Graph, Node
 
 Make = Callable[..., torch.optim.Optimizer]
@@ -77,6 +78,55 @@ def test_a_rule_trains_as_torch_does_and_keeps_the_same_state(
 
     torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
     assert_same_state(runner, module, optimizer, slots)
+
+
+@dataclass(frozen=True)
+class Adagrad:
+    """A rule of the user's own: each number of the parameter has a learning rate of its own."""
+
+    def slots(self, parameter: Tensor) -> State:
+        return {"Sum": torch.zeros_like(parameter)}
+
+    def update(self, parameter: Tensor, gradient: Tensor, slots: State) -> tuple[Tensor, State]:
+        total = slots["Sum"] + gradient * gradient
+        return parameter - gradient * (0.1 / (total.sqrt() + 1e-10)), {"Sum": total}
+
+
+def test_a_rate_for_each_number_of_a_parameter_is_no_known_rule_and_trains_as_torch_does() -> None:
+    torch.manual_seed(0)
+    module, data = Perceptron(), batches(6, count=6)
+    step = capture_step(module, functional.cross_entropy, Adagrad(), data[0])
+    runner, optimizer = GraphRunner(step.graph), torch.optim.Adagrad(module.parameters(), lr=0.1)
+
+    got, expected = captured_losses(step, runner, data), eager_losses(module, optimizer, data)
+
+    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+    assert not updates(step.graph, "ResourceApplyGradientDescent")
+
+
+def test_a_rate_that_is_traced_is_known_as_long_as_it_is_one_number() -> None:
+    @dataclass(frozen=True)
+    class Normed(SGD):
+        def update(self, parameter: Tensor, gradient: Tensor, slots: State) -> tuple[Tensor, State]:
+            return parameter - gradient * (0.1 / (gradient.norm() + 1)), {}
+
+    assert len(updates(graph_of(Normed(0.1)), "ResourceApplyGradientDescent")) == 4
+
+
+def test_a_number_that_is_added_to_many_is_assigned() -> None:
+    @dataclass(frozen=True)
+    class Drift(SGD):
+        def update(self, parameter: Tensor, gradient: Tensor, slots: State) -> tuple[Tensor, State]:
+            return parameter + 1, {}
+
+    graph = graph_of(Drift(0.1))
+    assert len(updates(graph, "AssignVariableOp")) == 4
+    assert not updates(graph, "AssignAddVariableOp")
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.3, 0.7, 0.999])
+def test_adam_is_known_whatever_its_betas_lose_by_rounding(beta: float) -> None:
+    assert len(updates(graph_of(Adam(beta1=beta, beta2=beta)), "ResourceApplyAdam")) == 4
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

@@ -4,10 +4,12 @@
 
 A form is (op, operands …), a name, or a number. A name stands for one value throughout a rule:
 `var` and the rule's slots for what they hold before the step, a slot with `'` for what it holds
-after. Every other name takes what it meets, a traced value or a number, and then means that only.
-`("1 -", name)` is the number that one minus the named one gives.
+after. Every other name takes what it meets, a traced value or a number, and then means that only:
+`gradient` and `count` what has the variable's shape, the rest a number or a traced scalar.
+`("1 -", name)` is the number that one minus the named one gives, but for rounding.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +30,7 @@ _ATEN: Mapping[str, Any] = {
 _SAME = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
 _TURN = torch.ops.aten.t.default
 _COPY = torch.ops.aten.clone.default
+_SHAPED = ("gradient", "count")
 
 Form = Any  # a tuple, a name or a number, see above
 
@@ -142,10 +145,21 @@ def fits(form: Form, found: Any, known: dict[str, Any]) -> bool:
         return bool(form == found)
     head, *parts = form
     if head == "1 -":
-        return isinstance(found, int | float) and fits(parts[0], 1 - found, known)
+        return isinstance(found, int | float) and _is_rest(found, parts[0], known)
     if not isinstance(found, fx.Node) or found.target is not _ATEN[head]:
         return False
     given = (*found.args, *found.kwargs.values())
     return len(given) == len(parts) and all(
         fits(part, value, known) for part, value in zip(parts, given, strict=True)
     )
+
+
+def _is_rest(found: float, name: str, known: dict[str, Any]) -> bool:
+    taken = known.setdefault(name, 1 - found)
+    return isinstance(taken, int | float) and math.isclose(found, 1 - taken)
+
+
+def can_be(operand: str, found: Any, variable: fx.Node) -> bool:
+    """Whether what an operand of a rule stands for has the shape that the rule's op takes there."""
+    shape = found.meta["val"].shape if isinstance(found, fx.Node) else ()
+    return bool(shape == (variable.meta["val"].shape if operand in _SHAPED else ()))

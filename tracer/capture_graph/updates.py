@@ -11,7 +11,7 @@ from typing import Any
 from torch import fx
 
 from tracer.capture_graph.origins import origin_of
-from tracer.capture_graph.rules import RULES, Rule, fits, plain
+from tracer.capture_graph.rules import RULES, Rule, can_be, fits, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def _known(
     known |= {f"{part}'": changed[variable] for part, variable in variables.items()}
     if not all(fits(form, changed[variables[part]], known) for part, form in rule.forms.items()):
         return None
-    found = ((operand, known[operand]) for operand in rule.operands)
+    found = [(operand, known[operand]) for operand in rule.operands]
+    if not all(can_be(operand, value, known["var"]) for operand, value in found):
+        return None
     operands = tuple(value if isinstance(value, fx.Node) else (o, value) for o, value in found)
     slots = tuple(variables[slot] for slot in rule.slots)
     return Update(rule.op, operands, slots, rule.attrs, rule.dtype)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from tracer.capture_graph.capture import Batch
 from tracer.model.refusal import Refusal
+from tracer.workloads.seeds import own_generator
 
 
 class DataError(Refusal):
@@ -80,12 +81,12 @@ def _kind(item: Any) -> str:
 
 def _seeded(data: Iterable[Any], seed: int) -> Iterator[Any]:
     """One pass; what `data` draws from torch's global generator comes from a state of its own."""
-    with torch.random.fork_rng(devices=[]):
+    with own_generator():
         torch.manual_seed(seed)
         items = iter(data)
         state = torch.get_rng_state()
     while True:
-        with torch.random.fork_rng(devices=[]):
+        with own_generator():
             torch.set_rng_state(state)
             try:
                 item = next(items)

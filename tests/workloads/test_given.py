@@ -1,6 +1,8 @@
 """What a user's factory may return, and what each mistake in it is told."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tracer.capture_graph.capture import Batch
 from tracer.capture_graph.optimizers import SGD, Adam
@@ -72,6 +74,15 @@ def test_drawing_batches_leaves_the_random_numbers_of_the_process_alone() -> Non
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_workers_that_draw_at_once_from_threads_get_what_each_gets_alone() -> None:
+    loader = DataLoader(TensorDataset(*ROWS), batch_size=1, shuffle=True)
+    workload = workload_of(given(data=loader), "train:make")
+    alone = [taken(workload, 100, worker, 4) for worker in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda worker: taken(workload, 100, worker, 4), range(4)))
+    assert together == alone
+
+
 def test_an_evaluation_is_judged_by_its_metric() -> None:
     step = workload_of(given(evaluation=ROWS, metric=mean_error), "train:make").capture(0)
     assert step.metric
@@ -85,6 +96,27 @@ def test_a_workload_is_taken_as_it_is() -> None:
 X, Y = ROWS
 
 
+class Missing(Dataset[Batch]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Batch:
+        sys.stdout.write("looking for the cat\n")
+        raise KeyError("cat.png")
+
+
+def no_nesterov(parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1, nesterov=True, dampening=1)
+
+
+def test_what_the_data_raise_is_told_with_the_users_line_and_what_they_print_is_no_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(FactoryError, match=r"test_given.py., line \d+, in __getitem__"):
+        workload_of(given(data=DataLoader(Missing())), "train:make")
+    assert capsys.readouterr() == ("", "looking for the cat\n")
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -94,6 +126,7 @@ X, Y = ROWS
         ({"module": nn.Linear(3, 1), "data": ROWS}, "returned no 'loss'"),
         (given(modle=1), "returned 'modle'; did you mean module"),
         (given(module=nn.Linear), "'module' of train:make is a type"),
+        (given(module=nn.ReLU()), "'module' of train:make has no parameter that could be trained"),
         (given(module=nn.Linear(3, 1, device="meta")), "has weight on meta; leave the module on"),
         (given(loss=3), "'loss' of train:make is a int"),
         (given(batch=0), "'batch' is 0; it must be a whole number from 1 on"),
@@ -113,6 +146,8 @@ X, Y = ROWS
         (given(evaluation=[X], metric=mean_error), "'evaluation' of train:make: a batch must be"),
         (given(optimizer=0.1), "'optimizer' is 0.1; give torch.optim.SGD"),
         (given(optimizer=torch.optim.RMSprop), "the optimizer RMSprop cannot be captured"),
+        (given(data=DataLoader(Missing())), "'data' of train:make raised KeyError: 'cat.png'"),
+        (given(optimizer=no_nesterov), "'optimizer' of train:make raised ValueError: Nesterov"),
     ],
 )
 def test_what_is_no_workload_is_refused_with_the_rule(wrong: object, says: str) -> None:

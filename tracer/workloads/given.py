@@ -23,6 +23,7 @@ from tracer.model.refusal import did_you_mean
 from tracer.workloads.batching import DataError, batches_of, batches_of_rows, pair
 from tracer.workloads.factory import FactoryError
 from tracer.workloads.torch_optimizers import read_optimizer
+from tracer.workloads.users_code import in_users_code
 from tracer.workloads.workload import Workload
 
 REQUIRED = ("module", "loss", "data")
@@ -46,13 +47,17 @@ def workload_of(given: object, name: str) -> Workload:
     evaluation = _evaluation(given, name)
     try:
         batches = _batches(given["data"], given.get("batch"))
-        next(batches(0, 0, 1))
+        in_users_code(f"'data' of {name}", lambda: next(batches(0, 0, 1)))
     except DataError as error:
         raise FactoryError(f"'data' of {name}: {error}") from None
+    given_optimizer = given.get("optimizer", torch.optim.Adam)
+    optimizer = in_users_code(
+        f"'optimizer' of {name}", lambda: read_optimizer(given_optimizer, module)
+    )
     return Workload(
         make_module=lambda _seed: module,  # the factory was called under the seed
         loss=loss,
-        optimizer=read_optimizer(given.get("optimizer", torch.optim.Adam), module),
+        optimizer=optimizer,
         batches=batches,
         evaluation=lambda: evaluation,
     )
@@ -70,6 +75,8 @@ def _check_keys(given: Mapping[Any, Any], name: str) -> None:
 def _check_module(module: Any, name: str) -> None:
     if not isinstance(module, nn.Module):
         raise FactoryError(f"'module' of {name} is {_kind(module)}; it must be a torch.nn.Module")
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise FactoryError(f"'module' of {name} has no parameter that could be trained; give one")
     for where, value in (*module.named_parameters(), *module.named_buffers()):
         if value.device.type != "cpu":
             raise FactoryError(

@@ -4,22 +4,18 @@ Only a command line names one, in this process or in the launcher that started i
 nor a message of the cluster ever gets here.
 """
 
-import contextlib
 import importlib
 import sys
-import traceback
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from tracer.model.refusal import did_you_mean
 from tracer.workloads.factory import Factory, FactoryError
+from tracer.workloads.users_code import in_users_code
 
 EXAMPLE = "write package.module:factory, such as train:make for `def make()` in train.py"
-T = TypeVar("T")
-_OURS = str(Path(__file__).parent.parent)
 
 
 def names_factory(workload: str) -> bool:
@@ -48,33 +44,6 @@ def import_factory(name: str) -> Factory:
         )
     factory: Factory = found
     return factory
-
-
-def in_users_code(doing: str, call: Callable[[], T]) -> T:
-    """`call()`; what it prints goes to stderr, and its exception becomes a FactoryError.
-
-    The text holds the lines of the traceback from the user's first one on.
-    """
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            return call()
-    except FactoryError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise FactoryError(f"{doing} raised {users_lines(error)}") from error
-
-
-def users_lines(error: BaseException) -> str:
-    """The error, then its traceback without Python's and our own frames at its start."""
-    frames = traceback.extract_tb(error.__traceback__)
-    while frames and (frames[0].filename.startswith((_OURS, "<frozen ")) or _is_import(frames[0])):
-        del frames[0]
-    said = "".join(traceback.format_exception_only(error)).rstrip()
-    return "\n".join([said, *"".join(traceback.format_list(frames)).splitlines()])
-
-
-def _is_import(frame: traceback.FrameSummary) -> bool:
-    return frame.filename == importlib.__file__
 
 
 def _import(name: str) -> ModuleType:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from tracer.model.option import Declared, values_of
 from tracer.workloads.factory import Factory, options_of
 from tracer.workloads.given import workload_of
-from tracer.workloads.imported import import_factory, in_users_code, names_factory
+from tracer.workloads.imported import import_factory, names_factory
 from tracer.workloads.registry import find_workload
 from tracer.workloads.seeds import drawing_by
+from tracer.workloads.users_code import in_users_code
 from tracer.workloads.workload import Workload
 
 

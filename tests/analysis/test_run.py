@@ -7,8 +7,12 @@ import pytest
 
 from tests.analysis.sample_run import PS, SLOW_NS, W_BYTES, sample_run, worker_device
 from tests.store.sample_trace import training_step, write_trace
+from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import Flag, Manifest, TaskRecord
+from tracer.record.clock import FakeClock
 from tracer.record.manifest import write_manifest
+from tracer.record.recorder import Recorder
+from tracer.record.sink import Sink
 from vizdist.analysis.bytes_moved import bytes_moved, tensor_title
 from vizdist.analysis.faults import faults
 from vizdist.analysis.graph_counts import graph_counts
@@ -226,3 +230,27 @@ def test_where_a_trace_has_no_steps_its_longest_spans_are_named(tmp_path: Path) 
     trace = open_trace(write_trace(tmp_path / "x.trace", spans))
     findings = [f for f in look_next(trace) if f.key == "longest"]
     assert [f.values["name"] for f in findings] == ["mm", "update_w", "w/read"]
+
+
+def test_where_ops_were_not_recorded_nothing_is_said_of_them(tmp_path: Path) -> None:
+    """What is left of a step recorded with --detail rpc is not the runtime's idleness."""
+    folder, scratch = tmp_path / "rpc.trace", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    write_manifest(folder, Manifest("run-1", workload="digits-mlp"))
+    clock = FakeClock(1_700_000_000_000_000_000)
+    worker = Recorder(scratch, "worker:0", clock=clock)
+    for number in (1, 2, 3):
+        start = clock.now_ns() + number * 1_000_000
+        root = worker.site("session.run", name="session.run")
+        worker.writer().record(root, trace_of_step("run-1", "worker:0", number), start, start + 900)
+    sink = Sink(folder, scratch)
+    sink.turn(clock.now_ns(), at_end=True)
+    sink.tell()
+    sink.close()
+    trace = open_trace(folder)
+    said = report_text(trace)
+    assert "Its ops were not recorded" in said
+    assert "between ops" not in said
+    assert "computing" not in said
+    assert not [finding for finding in look_next(trace) if finding.key == "other"]

@@ -47,8 +47,9 @@ def look_next(trace: Trace) -> list[Finding]:
         found += _longest(trace)
     if times.typical is not None:
         split = split_of_client(trace, times.typical)
-        costs = [*_slow_step(trace, times), *_ops(trace, split), *_recvs(trace, split)]
-        costs += [*_dispatch(split), *_stale(trace, times)]
+        costs = [*_slow_step(trace, times), *_stale(trace, times)]
+        if split.has_ops:
+            costs += [*_ops(trace, split), *_recvs(trace, split), *_dispatch(split)]
         enough = WORTH_SAYING * times.median
         found += sorted((f for f in costs if f.saved >= enough), key=lambda f: -f.saved)
     return found[:SAID]

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import step_numbers
 from vizdist.store.details import hex_id
+from vizdist.store.spans import Spans
 from vizdist.store.trace import ROOT_KIND, Trace
 
 MOST = 6  #: of one kind; more words find fewer
@@ -74,13 +75,25 @@ def ranked(names: Iterable[Named], words: Sequence[str]) -> list[Named]:
     return sorted(fits, key=order)
 
 
-@lru_cache(maxsize=8)
-def _names(trace: Trace) -> tuple[Mapping[Named, int], Mapping[Named, int]]:
+Places = Mapping[Named, int]  #: where the first span of a name is
+
+_NAMES: WeakKeyDictionary[Trace, tuple[Places, Places]] = WeakKeyDictionary()
+_PLANNED: WeakKeyDictionary[Trace, Mapping[str, str]] = WeakKeyDictionary()
+
+
+def _names(trace: Trace) -> tuple[Places, Places]:
+    """Looked up once a trace, while it is open."""
+    known = _NAMES.get(trace)
+    if known is None:
+        known = _NAMES[trace] = _names_of(trace.all)
+    return known
+
+
+def _names_of(spans: Spans) -> tuple[Places, Places]:
     """Ops by name and type, other spans by name and kind, with the place of the first of them.
 
     What has no name is called by its kind.
     """
-    spans = trace.all
     if not len(spans):
         return {}, {}
     kinds, names, ops = ((*spans.words[column], "") for column in ("kind", "name", "op"))
@@ -100,11 +113,13 @@ def _names(trace: Trace) -> tuple[Mapping[Named, int], Mapping[Named, int]]:
     return found
 
 
-@lru_cache(maxsize=8)
 def _planned(trace: Trace) -> Mapping[str, str]:
     """Nodes of the registered graphs and their types, also those that never ran."""
-    tables = [rows for graph in trace.graphs for rows in graph.stages.values()]
-    return {node.name: node.op for rows in tables for node in rows}
+    known = _PLANNED.get(trace)
+    if known is None:
+        tables = [rows for graph in trace.graphs for rows in graph.stages.values()]
+        known = _PLANNED[trace] = {node.name: node.op for rows in tables for node in rows}
+    return known
 
 
 def _steps(trace: Trace, words: Sequence[str]) -> list[Named]:

@@ -33,11 +33,15 @@ Interval = tuple[Array, Array]  #: starts and ends, ns
 
 @dataclass(frozen=True, slots=True)
 class TaskSplit:
-    """One task's share of a step; `parts` are ns by class, in the order of CLASSES."""
+    """One task's share of a step; `parts` are ns by class, in the order of CLASSES.
+
+    `has_ops`: the step's ops were recorded; without them nobody can tell compute from `other`.
+    """
 
     task: str
     step: StepInfo
     parts: Mapping[str, int]
+    has_ops: bool = True
 
     @property
     def total(self) -> int:
@@ -60,7 +64,8 @@ def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
 def _split(trace: Trace, step: StepInfo, task: str, spans: Spans) -> TaskSplit:
     intervals = _intervals(trace, spans.take(spans.task == task))
     lengths = paint(intervals, step.start, step.end)
-    return TaskSplit(task, step, dict(zip(CLASSES, lengths, strict=True)))
+    has_ops = bool(spans.is_kind("op.run").any())
+    return TaskSplit(task, step, dict(zip(CLASSES, lengths, strict=True)), has_ops)
 
 
 def _leader(trace: Trace, step: StepInfo) -> str:

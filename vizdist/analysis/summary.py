@@ -101,7 +101,10 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
         share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
         took = str(duration(seen.times.median))
-        yield Sentence(f"headline.most.{name}", {"took": took, "share": share})
+        if seen.typical.has_ops:
+            yield Sentence(f"headline.most.{name}", {"took": took, "share": share})
+        else:
+            yield Sentence("headline.took", {"took": took})
 
 
 def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
@@ -147,6 +150,7 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
     }
     key = "median" if update else "median_without_update"
     key = key if transfer else "median_alone"
+    key = key if split.has_ops else "median_without_ops"
     yield Sentence(key, values, "timeline", (split.step.span,), split.step.number)
 
 

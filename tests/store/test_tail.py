@@ -146,6 +146,20 @@ def test_many_small_pieces_become_few_segments(tmp_path: Path) -> None:
     assert followed.now.span(count // 2).attributes == {"note": f"n{count // 2}"}
 
 
+def test_an_append_that_is_too_large_for_memory_leaves_nothing_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vizdist.store.columns.KEPT_ROWS", 20)
+    path = tmp_path / "x.otlp.jsonl"
+    path.write_bytes(line((1, 0, 10)))
+    followed = Followed(path)
+    assert ids(followed.now) == [1]
+    for last in (51, 53):
+        first = last - 49 if last == 51 else 52
+        append(path, line(*((n, n * 20, n * 20 + 10) for n in range(first, last + 1))))
+        assert ids(followed.now) == list(range(1, last + 1))
+
+
 def test_a_line_that_is_none_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.otlp.jsonl"
     path.write_bytes(line((1, 0, 10)))

@@ -111,6 +111,13 @@ class Tail:
         except FileNotFoundError:
             return False
         sink = Sink(self._folder)
+        try:
+            self._take(sink)
+        finally:
+            sink.builder.close()  # else the next read would add to its files
+        return True
+
+    def _take(self, sink: Sink) -> None:
         for one in self._growing:
             bad = add_lines(one.lines(), sink, one.file.name, one.file.task)
             sink.say("line", bad, one.file.name)
@@ -120,7 +127,6 @@ class Tail:
             table = sink.builder.table()
             cut_circles(table)
             self._keep(*self._placed(table), {name: table.words[name] for name in TEXT_COLUMNS})
-        return True
 
     def _placed(self, table: Table) -> tuple[list[RowKey], dict[str, Array]]:
         """The row table and the columns with rows."""

@@ -1,7 +1,10 @@
 """A library lists traces by opaque ids and opens each once."""
 
+import os
+import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +36,36 @@ def test_a_broken_manifest_does_not_empty_the_list(tmp_path: Path) -> None:
     write_trace(tmp_path / "bad.trace", training_step(1))
     (tmp_path / "bad.trace" / "manifest.json").write_text("{")
     assert {entry.title for entry in Library([tmp_path]).entries()} == {"good", "bad"}
+
+
+def test_files_that_go_while_they_are_listed_do_not_empty_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_trace(tmp_path / "one.trace", training_step(1))
+    [before] = Library([tmp_path]).entries()
+    brief = path / "brief.tmp"
+    brief.touch()
+    (path / "gone").symlink_to(tmp_path / "nowhere")
+    look = os.stat
+
+    def look_once(file: Any, **how: Any) -> os.stat_result:
+        found = look(file, **how)
+        if str(file) == str(brief):
+            brief.unlink()
+        return found
+
+    monkeypatch.setattr(os, "stat", look_once)
+    [after] = Library([tmp_path]).entries()
+    assert not brief.exists()
+    assert (after.title, after.num_bytes) == ("one", before.num_bytes)
+
+
+def test_a_folder_that_went_holds_no_traces(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    library = Library([folder])
+    shutil.rmtree(folder)
+    assert library.entries() == []
 
 
 def test_many_readers_share_one_opened_trace(tmp_path: Path) -> None:

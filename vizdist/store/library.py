@@ -155,25 +155,24 @@ def _state(path: Path) -> tuple[str, int, int, int]:
 
 
 def _traces_in(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+    for name in sorted(_names(folder)):
+        path = folder / name
+        if name.startswith("."):
             continue
         if path.is_dir():
             if is_trace_folder(path):
                 yield path
-        elif path.name.lower().endswith(FILE_SUFFIXES):
+        elif name.lower().endswith(FILE_SUFFIXES):
             yield path
 
 
 def _entry(trace_id: str, path: Path) -> Entry:
     manifest = Manifest("")
-    files = [path]
     if path.is_dir():
-        files = [file for file in path.rglob("*") if file.is_file()]
         # where it cannot be read the row shows the name alone; opening tells what is wrong
         with suppress(OSError, ValueError, TypeError):
             manifest = Manifest.from_json(manifest_path(path).read_text(encoding="utf-8"))
-    stats = [file.stat() for file in files]
+    stats = list(_stats(path))
     return Entry(
         trace_id,
         path.name.removesuffix(".trace"),
@@ -181,3 +180,13 @@ def _entry(trace_id: str, path: Path) -> Entry:
         sum(stat.st_size for stat in stats),
         max((stat.st_mtime_ns for stat in stats), default=0),
     )
+
+
+def _stats(path: Path) -> Iterator[os.stat_result]:
+    """Of a trace's files; a collector may remove one after it was listed."""
+    files = [path]
+    if path.is_dir():
+        files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    for file in files:
+        with suppress(OSError):
+            yield file.stat()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.store.sample_trace import move_segment, training_step, write_trace
-from vizdist.store.sql import MAX_LETTERS, SqlError, run_sql
+from vizdist.store.sql import MAX_LETTERS, PLACE_SECONDS, SqlError, run_sql
 from vizdist.store.sql_process import QueryError, answer, open_tables
 from vizdist.store.trace import Trace, open_trace
 
@@ -156,6 +156,23 @@ def test_what_would_never_end_is_ended(trace: Trace, sql: str) -> None:
 def test_what_needs_all_memory_gets_none(trace: Trace, sql: str) -> None:
     with pytest.raises(SqlError, match="memory"):
         rows(trace, sql)
+
+
+def test_who_finds_no_place_is_refused_soon_and_holds_no_thread(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = []
+
+    class NoPlace:
+        def acquire(self, timeout: float) -> bool:
+            waited.append(timeout)
+            return False
+
+    monkeypatch.setattr("vizdist.store.sql._PLACES", NoPlace())
+    with pytest.raises(SqlError, match="2 queries run already; ask again when one has ended"):
+        rows(trace, "SELECT 1", seconds=9.0)
+    assert waited == [PLACE_SECONDS]
+    assert PLACE_SECONDS < 1
 
 
 def test_a_novel_is_no_query(trace: Trace) -> None:

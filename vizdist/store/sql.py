@@ -23,6 +23,7 @@ START_SECONDS: Final = (
 MAX_ROWS: Final = 1000
 MAX_LETTERS: Final = 10_000
 AT_ONCE: Final = 2  #: each may use the processor for ten seconds
+PLACE_SECONDS: Final = 0.25  #: who waits for a place holds a thread that tiles need
 
 _PLACES = threading.BoundedSemaphore(AT_ONCE)
 
@@ -37,8 +38,8 @@ def run_sql(
     """{columns: [{name, type}], rows: [[cell, …]], is_cut, ms}. Raises SqlError."""
     if len(sql) > MAX_LETTERS:
         raise SqlError(f"a query has at most {MAX_LETTERS:,} letters; this has {len(sql):,}")
-    if not _PLACES.acquire(timeout=seconds):
-        raise SqlError(f"{AT_ONCE} queries run already; wait for one to end")
+    if not _PLACES.acquire(timeout=PLACE_SECONDS):
+        raise SqlError(f"{AT_ONCE} queries run already; ask again when one has ended")
     try:
         job = {
             "segments": [str(segment.path) for segment in trace.segments],

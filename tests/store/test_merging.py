@@ -10,6 +10,8 @@ import pytest
 from tests.store.recorded_trace import record_trace
 from tracer.model.trace_folder import Manifest, TaskRecord, manifest_path
 from vizdist.cli import main
+from vizdist.components.header import Running, run_header
+from vizdist.i18n import t
 from vizdist.store.trace import open_trace
 
 
@@ -55,7 +57,11 @@ def test_the_parts_of_a_run_become_one_trace(whole: Path, tmp_path: Path) -> Non
     assert merged.manifest.host == "alpha, beta"
     assert merged.manifest.written == len(original)
     names = [task.task for task in merged.manifest.tasks]
-    assert names == ["worker:0", "collector", "ps:0", "collector of beta"]
+    assert names == ["worker:0", "collector", "ps:0", "collector (2)"]
+    assert list(merged.manifest.clocks) == ["alpha", "beta"]
+    header = str(run_header(merged, None, Running(), "en"))
+    assert t("shell.header.clock", "en") not in header
+    assert t("shell.header.clock", "en") in str(run_header(original, None, Running(), "en"))
 
 
 def test_two_lives_of_a_task_both_stay(whole: Path, tmp_path: Path) -> None:
@@ -64,6 +70,17 @@ def test_two_lives_of_a_task_both_stay(whole: Path, tmp_path: Path) -> None:
     assert main(["import", *map(str, parts), "-o", str(out)]) == 0
     names = sorted(path.name for path in (out / "spans").iterdir())
     assert names == ["ps-0.0.otlp.jsonl.gz", "ps-0.1.otlp.jsonl.gz"]
+
+
+def test_a_folder_given_twice_would_double_its_spans(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = host(whole, "a", "ps:0")
+    (tmp_path / "again.trace").symlink_to(part)
+    out = tmp_path / "run.trace"
+    assert main(["import", str(part), str(tmp_path / "again.trace"), "-o", str(out)]) == 2
+    assert "again.trace is given twice" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_folders_of_two_runs_are_not_mixed(

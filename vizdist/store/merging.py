@@ -27,6 +27,7 @@ def merge_folders(folders: Sequence[Path], out: Path) -> Manifest:
     Columns are left to whoever opens it. Raises TraceError if the folders are not of one run.
     """
     manifests = [_manifest_of(folder) for folder in folders]
+    _check_distinct(folders)
     first = manifests[0]
     for folder, manifest in zip(folders, manifests, strict=True):
         if manifest.run_id != first.run_id:
@@ -44,6 +45,17 @@ def merge_folders(folders: Sequence[Path], out: Path) -> Manifest:
     merged = _merged(manifests)
     manifest_path(out).write_text(merged.to_json(), encoding="utf-8")
     return merged
+
+
+def _check_distinct(folders: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for folder in folders:
+        if folder.resolve() in seen:
+            raise TraceError(
+                f"{folder} is given twice: each of its spans would be there twice. Name every "
+                "folder once"
+            )
+        seen.add(folder.resolve())
 
 
 def _manifest_of(folder: Path) -> Manifest:
@@ -74,13 +86,14 @@ def _merged(manifests: Sequence[Manifest]) -> Manifest:
     tasks: dict[str, TaskRecord] = {}
     for manifest in manifests:
         for task in manifest.tasks:
-            name = task.task
+            name, number = task.task, 1
             while name in tasks:  # each host has a collector and may have a launcher
-                name = f"{name} of {manifest.host or 'another host'}"
+                number += 1
+                name = f"{task.task} ({number})"
             tasks[name] = replace(task, task=name)
     clocks: dict[str, dict[str, int]] = {}
-    for manifest in manifests:
-        clocks |= manifest.clocks
+    for number, manifest in enumerate(manifests, 1):
+        clocks |= manifest.clocks or {manifest.host or f"host {number}": {}}
     worst = max(manifests, key=lambda manifest: _rank(manifest.outcome))
     return replace(
         manifests[0],

@@ -1,5 +1,7 @@
 """The header's search: what a run holds under some words, and what choosing it means."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,15 @@ def test_many_matches_are_cut_and_counted(trace: Trace) -> None:
 def test_the_whole_name_comes_before_a_beginning_before_a_part() -> None:
     names = [(name, "") for name in ("x/fc", "fc/weight", "fc", "afc")]
     assert [name for name, _ in ranked(names, ["fc"])] == ["fc", "fc/weight", "x/fc", "afc"]
+
+
+def test_a_trace_that_was_searched_is_let_go(tmp_path: Path) -> None:
+    trace = open_trace(write_trace(tmp_path / "x.trace", training_step(1)))
+    assert search(trace, "mm")[1]
+    is_there = weakref.ref(trace)
+    del trace
+    gc.collect()
+    assert is_there() is None
 
 
 def test_an_empty_trace_holds_nothing(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """What a span of a user's own code carries: all that OpenTelemetry's API lets it."""
 
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from opentelemetry import trace
@@ -15,6 +19,7 @@ from tests.record.written_trace import read_table, segment_paths, value
 from tracer.model.step import trace_of_step
 from tracer.record import recorder as recorder_room
 from tracer.record.span_limits import limits_from
+from tracer.record.user_span import UserSpan
 from vizdist.store.trace import open_trace
 
 RUN = trace_of_step("", "run", 0)
@@ -142,6 +147,78 @@ def test_a_bad_value_costs_neither_the_span_nor_the_users_calm(
     assert told["unnamed"] == "empty"
     assert told["7"] == "seven"
     assert not caplog.records
+
+
+def test_what_cannot_be_written_replaces_no_exception_and_leaves_no_span_open(
+    users: Users,
+) -> None:
+    with pytest.raises(ValueError, match="bad"), users.tracer.start_as_current_span("current"):
+        raise ValueError("bad \udcff")
+    with pytest.raises(ValueError, match="bad"), users.tracer.start_span("plain"):
+        raise ValueError("bad \udcff")
+    with users.tracer.start_as_current_span("first") as span:
+        span.update_name("renamed \udcff")
+        span.add_event("seen \udcff", {"share": np.float64(0.5)})
+    spans = users.spans()
+    assert set(spans) == {"current", "plain", "renamed \ufffd"}
+    assert spans["current"].status.message == "ValueError: bad \ufffd"
+    (event,) = spans["renamed \ufffd"].events
+    assert (event.name, attributes(event)) == ("seen \ufffd", {"share": 0.5})
+    assert not any("vizdist.unfinished" in attributes(told) for told in spans.values())
+
+
+def test_a_span_is_closed_even_if_what_it_carries_cannot_be_told(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(*_: object) -> None:
+        raise TypeError("it cannot be packed")
+
+    span = users.tracer.start_span("s", attributes={"a": 1})
+    monkeypatch.setattr(users.recorder, "tell", tell)
+    with pytest.raises(TypeError):
+        span.end()
+    assert "vizdist.unfinished" not in attributes(users.spans()["s"])
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [(1_700_000_000.5, 1_700_000_000), (-1, 0), (1 << 70, (1 << 64) - 1)],
+)
+def test_an_events_time_is_one_that_otlp_can_hold(users: Users, given: Any, told: int) -> None:
+    with users.tracer.start_as_current_span("s") as span:
+        span.add_event("e", timestamp=given)
+    (event,) = users.spans()["s"].events
+    assert event.time_unix_nano == told
+
+
+@pytest.mark.parametrize("given", [1_700_000_000.5, 1 << 70])
+def test_a_spans_own_time_is_one_that_a_record_can_hold(users: Users, given: Any) -> None:
+    users.tracer.start_span("s", start_time=given).end(end_time=given)
+    told = users.spans()["s"]
+    assert told.start_time_unix_nano == min(int(given), (1 << 63) - 1)
+    assert "vizdist.unfinished" not in attributes(told)
+
+
+@pytest.mark.parametrize("line", range(1, 9))
+def test_two_threads_that_end_a_span_tell_of_it_once(users: Users, line: int) -> None:
+    """The other one comes between any two lines of `end`."""
+    span = users.tracer.start_span("s")
+    span.add_event("e")
+    other = threading.Thread(target=span.end)
+    lines = iter(range(1, 100))
+
+    def between(frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code is not UserSpan.end.__code__:
+            return None
+        if event == "line" and next(lines) == line:
+            other.start()
+            other.join()
+        return between
+
+    sys.settrace(between)
+    span.end()
+    sys.settrace(None)
+    assert [event.name for event in users.spans()["s"].events] == ["e"]
 
 
 def test_times_may_be_given(users: Users) -> None:

@@ -26,12 +26,14 @@ def clean_text(text: str) -> str:
 
 
 def clean(value: object) -> Value:
-    if isinstance(value, bool | float):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, float):
+        return float(value)  # numpy's is one, and cannot be packed
     if isinstance(value, int):
         return int(value) if -(1 << 63) <= value < 1 << 63 else str(value)
     if isinstance(value, str):
-        return clean_text(value)
+        return clean_text(str.__str__(value))  # so is an enum's text
     if isinstance(value, list | tuple):
         return [clean(item) for item in value[:LIST_LIMIT]]
     return _described(value)

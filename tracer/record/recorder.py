@@ -42,6 +42,7 @@ Enter = Callable[..., Callable[[], None]]
 FULL_FILES: Final = 64  #: ring files of a thread (1 MiB each) at which a step boundary waits
 WAIT_LIMIT_S: Final = 10.0  #: and for how long at most
 RUN_ID: Final = "vizdist.run.id"
+LAST_NS: Final = (1 << 63) - 1  #: since the epoch
 NAMED_SITES: Final = 1000  #: names of users' spans that are interned; further ones are told each
 
 _EMPTY: Final[Mapping[str, object]] = {}
@@ -148,8 +149,8 @@ class Recorder:
         return self._sites.key(text)
 
     def reading_of(self, epoch_ns: int) -> int:
-        """What `now` read at that time."""
-        return epoch_ns - self._epoch_offset
+        """What `now` read at that time, which is within what a record can hold."""
+        return min(max(int(epoch_ns), 0), LAST_NS) - self._epoch_offset
 
     def epoch_ns(self) -> int:
         return self.now() + self._epoch_offset
@@ -293,7 +294,7 @@ class _NoRecorder(Recorder):
         self.task = ""
         self.enter = None
         self.run = trace_of_step("", "run", 0, sampled=False)
-        self.now = SystemClock.now_ns
+        self.now, self._epoch_offset = SystemClock.now_ns, 0
         self.new_span = _span_ids()
         self._writer = _NoWriter()
 
@@ -306,6 +307,9 @@ class _NoRecorder(Recorder):
         attributes: Mapping[str, object] = _EMPTY,
     ) -> int:
         return 0
+
+    def user_site(self, kind: str, name: str, otel: str, scope: tuple[str, str]) -> tuple[int, str]:
+        return 0, ""
 
     def key(self, text: str) -> int:
         return 0

@@ -15,13 +15,14 @@ from opentelemetry.util import types
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
+from tracer.record.attributes import clean_text
 from tracer.record.open_span import OpenSpan, error_text
 from tracer.record.recorder import Recorder
 from tracer.record.span_limits import Attributes, SpanLimits
 
 SAMPLED: Final = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 NOT_SAMPLED: Final = trace.TraceFlags(trace.TraceFlags.DEFAULT)
-_TRACE_HALF: Final = (1 << 64) - 1
+_HALF: Final = (1 << 64) - 1  #: of a trace id; also the last ns that OTLP can hold
 _UNSET: Final = Status()
 _EMPTY: Final[Mapping[str, object]] = {}
 
@@ -38,8 +39,13 @@ def otel_context(ctx: SpanContext) -> trace.SpanContext:
 
 def own_context(span: trace.SpanContext) -> SpanContext:
     """The other way round; such a place is in no step that we know of."""
-    hi, lo = span.trace_id >> 64, span.trace_id & _TRACE_HALF
+    hi, lo = span.trace_id >> 64, span.trace_id & _HALF
     return SpanContext(hi, lo, span.span_id, 0, span.trace_flags.sampled)
+
+
+def _within_otlp(epoch_ns: float) -> int:
+    """A time as a user gave it, made one that OTLP can hold."""
+    return min(max(int(epoch_ns), 0), _HALF)
 
 
 class UserSpan(trace.Span):
@@ -49,8 +55,8 @@ class UserSpan(trace.Span):
         "_attributes",
         "_dropped_events",
         "_dropped_links",
+        "_error",
         "_events",
-        "_is_over",
         "_limits",
         "_links",
         "_name",
@@ -73,25 +79,24 @@ class UserSpan(trace.Span):
         """The last two say what becomes of an exception that leaves a `with` block of the span."""
         self.recorder = recorder
         self.place = span.context
-        self._open = span
+        self._open = [span]  #: empty once it is over: whoever ends it takes the span out
         self._limits = limits
         self._attributes = Attributes(limits.attributes, limits.value_length)
         self._events: list[Any] = []
         self._links: list[Any] = []
         self._dropped_events = self._dropped_links = 0
-        self._status = _UNSET
+        self._status, self._error = _UNSET, ""
         self._name = ""
-        self._is_over = False
         self._records_exception, self._sets_status = records_exception, sets_status
 
     def get_span_context(self) -> trace.SpanContext:
         return otel_context(self.place)
 
     def is_recording(self) -> bool:
-        return not self._is_over
+        return bool(self._open)
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
-        if not self._is_over:
+        if self._open:
             self._attributes.add(attributes)
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -100,17 +105,17 @@ class UserSpan(trace.Span):
     def add_event(
         self, name: str, attributes: types.Attributes = None, timestamp: int | None = None
     ) -> None:
-        if self._is_over:
+        if not self._open:
             return
         if 0 <= self._limits.events <= len(self._events):
             self._dropped_events += 1
             return
-        when = self.recorder.epoch_ns() if timestamp is None else timestamp
+        when = self.recorder.epoch_ns() if timestamp is None else _within_otlp(timestamp)
         told = self._carried(attributes, self._limits.event_attributes)
-        self._events.append([when, str(name), *told])
+        self._events.append([when, clean_text(str(name)), *told])
 
     def add_link(self, context: trace.SpanContext, attributes: types.Attributes = None) -> None:
-        if self._is_over or not context.is_valid:
+        if not (self._open and context.is_valid):
             return
         if 0 <= self._limits.links <= len(self._links):
             self._dropped_links += 1
@@ -129,15 +134,16 @@ class UserSpan(trace.Span):
         return carried.kept, carried.dropped
 
     def update_name(self, name: str) -> None:
-        if not self._is_over:
-            self._name = name
+        if self._open:
+            self._name = clean_text(str(name))
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
         """OK is the last word; unset says nothing."""
         if isinstance(status, StatusCode):
             status = Status(status, description)
-        if not (self._is_over or status.is_unset or self._status.status_code is StatusCode.OK):
-            self._status = status
+        if status.is_unset or self._status.status_code is StatusCode.OK or not self._open:
+            return
+        self._status, self._error = status, clean_text(str(status.description or ""))
 
     def record_exception(
         self,
@@ -158,19 +164,21 @@ class UserSpan(trace.Span):
         self.add_event("exception", told, timestamp)
 
     def end(self, end_time: int | None = None) -> None:
-        """Only the first end counts."""
-        if self._is_over:
+        """Only the first end counts, whichever thread it comes from."""
+        try:
+            span = self._open.pop()
+        except IndexError:
             return
-        self._is_over = True
         end = self.recorder.now() if end_time is None else self.recorder.reading_of(end_time)
         is_error = self._status.status_code is StatusCode.ERROR
-        if entry := self._entry():
-            self.recorder.tell(self._open.span, entry)
-        self._open.close(end, flags=Flag.ERROR if is_error else 0)
+        try:
+            if entry := self._entry():
+                self.recorder.tell(span.span, entry)
+        finally:
+            span.close(end, flags=Flag.ERROR if is_error else 0)
 
     def _entry(self) -> dict[str, Any]:
         """What is told besides times and ids; empty things are left out."""
-        status = self._status
         dropped = {
             "attributes": self._attributes.dropped,
             "events": self._dropped_events,
@@ -178,8 +186,8 @@ class UserSpan(trace.Span):
         }
         entry = {
             "attributes": self._attributes.kept,
-            "error": status.description or "",
-            "is_ok": status.status_code is StatusCode.OK,
+            "error": self._error,
+            "is_ok": self._status.status_code is StatusCode.OK,
             "name": self._name,
             "events": self._events,
             "links": self._links,

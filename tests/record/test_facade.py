@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from opentelemetry import propagate
+from opentelemetry import propagate, trace
 
 from tests.record.users import Users, attributes, id_of, users_of
 from tests.record.written_trace import WrittenTrace, read_table, segment_paths
@@ -238,6 +238,18 @@ def test_without_a_recorder_spans_go_nowhere() -> None:
     with tracer.start_as_current_span("s") as span:
         span.set_attribute("a", 1)
         assert not span.is_recording()
+
+
+def test_after_the_run_spans_inside_those_of_others_go_nowhere(users: Users) -> None:
+    """What is current may be a span of another process, which is recorded there."""
+    remote = trace.SpanContext(7 << 64 | 1, 9, True, trace.TraceFlags(trace.TraceFlags.SAMPLED))
+    tracer = TracerProvider(NO_RECORDER).get_tracer("x")
+    around = trace.set_span_in_context(trace.NonRecordingSpan(remote))
+    span = tracer.start_span("s", around, start_time=NO_RECORDER.epoch_ns())
+    assert not span.is_recording()
+    assert span.get_span_context().span_id == remote.span_id
+    assert NO_RECORDER.reading_of(NO_RECORDER.epoch_ns()) <= NO_RECORDER.now()
+    assert users.spans() == {}
 
 
 def test_spans_of_a_thread_of_its_own_belong_to_the_run(users: Users) -> None:

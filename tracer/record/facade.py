@@ -97,9 +97,11 @@ class Tracer(trace.Tracer):
         set_status_on_exception: bool = True,
     ) -> trace.Span:
         recorder, place = self._provider.place_of(context)
-        if not place.sampled:
+        site, own_name = 0, ""
+        if place.sampled:
+            site, own_name = recorder.user_site(KIND, name, kind.name, self._scope)
+        if not site:
             return Inside(recorder, place)
-        site, own_name = recorder.user_site(KIND, name, kind.name, self._scope)
         start = 0 if start_time is None else recorder.reading_of(start_time)
         span = UserSpan(
             recorder,

@@ -1,6 +1,7 @@
 """A GPU's clock is read in the host's time, and nothing is asked of it while a step runs."""
 
 import random
+from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -199,5 +200,38 @@ def test_each_anchor_tells_how_good_it_is(
 
 
 def test_without_a_recorder_no_device_is_asked_for_its_time(driver: FakeDriver) -> None:
-    DeviceTimes(NO_RECORDER, stream(driver).record, 0)
+    times = DeviceTimes(NO_RECORDER, stream(driver).record, 0)
+    times.anchor_if_due()
+    times.anchor()
     assert driver.num_synchronized == 0
+
+
+def test_where_anchors_are_beyond_the_detail_none_is_taken_or_told(
+    driver: FakeDriver, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(recording.recorder, "annotate", lambda *what: told.append(what))
+    times = DeviceTimes(recording.recorder, stream(driver).record, 0)
+    times.anchor_if_due()
+    times.anchor()
+    assert (driver.num_synchronized, told) == (0, [])
+
+
+def test_a_mark_is_the_same_at_any_moment_of_settling(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may ask for it while one is being taken out."""
+    marks = []
+
+    class Watched(deque[Timed]):
+        def popleft(self) -> Timed:
+            timed = super().popleft()
+            marks.append(device.times.mark())
+            return timed
+
+    for _ in range(3):
+        device.op(MS)
+    waiting = Watched(device.times._waiting)
+    monkeypatch.setattr(device.times, "_waiting", waiting)
+    device.times.settle(device.times.mark())
+    assert marks == [3, 3, 3]

@@ -15,12 +15,13 @@ there begins with its launch.
     times.settle(mark)           # … and its stream has come to its end: spans
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from tracer.model.step import SpanContext
-from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.record.recorder import Recorder
 
 LOOKS: Final = 5  #: events an anchor is the best of
 MOST_LOOKS: Final = 25  #: where the host is so busy that all of them are bad
@@ -126,19 +127,26 @@ class DeviceTimes:
     """
 
     def __init__(self, recorder: Recorder, tick: Callable[[], Event], site: int) -> None:
-        """`tick` makes an event on a stream that nothing else uses; `site` is of the anchors."""
+        """`tick` makes an event on a stream that nothing else uses; `site` is of the anchors.
+
+        0 is that of anchors that are not recorded: then none is taken.
+        """
         self._recorder = recorder
         self._site = site
         self._clock = DeviceClock(recorder.now, tick)
         self._waiting: deque[Timed] = deque()
-        self._num_settled = 0
-        self.add: Callable[[Timed], None] = self._waiting.append
-        if recorder is not NO_RECORDER:
-            self.anchor()
+        self._adding = threading.Lock()
+        self._num_added = self._num_settled = 0
+        self.anchor()
+
+    def add(self, timed: Timed) -> None:
+        with self._adding:
+            self._waiting.append(timed)
+            self._num_added += 1
 
     def mark(self) -> int:
         """How much was added so far, told before the stream is asked for an end of it."""
-        return self._num_settled + len(self._waiting)
+        return self._num_added
 
     def settle(self, mark: int) -> None:
         """Tells what was added up to a mark, whose streams have come to the end of it."""
@@ -161,6 +169,8 @@ class DeviceTimes:
             self.anchor()
 
     def anchor(self) -> None:
+        if not self._site:
+            return
         start = self._recorder.now()
         self._clock.anchor()
         writer = self._recorder.writer()

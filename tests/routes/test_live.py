@@ -3,7 +3,7 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,27 @@ def test_an_unknown_trace_is_refused(api: Any) -> None:
     run.end()
 
 
+class Listener:
+    """Takes an answer as a server would hand it on, and stays until it is told to go."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.has_answer = anyio.Event()
+        self.is_to_go = anyio.Event()
+
+    async def take(self, answer: Any) -> None:
+        await answer({"type": "http", "asgi": {"spec_version": "2.0"}}, self._gone, self._hear)
+
+    async def _gone(self) -> dict[str, str]:
+        await self.is_to_go.wait()
+        return {"type": "http.disconnect"}
+
+    async def _hear(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.has_answer.set()
+
+
 def test_listeners_are_counted_and_their_places_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,17 +153,21 @@ def test_listeners_are_counted_and_their_places_given_back(
     run.turn()
     library = Library()
     trace = library.add(run.folder)
-    monkeypatch.setattr("vizdist.routes.live.LISTENERS", 1)
+    monkeypatch.setattr("vizdist.routes.event_stream.LISTENERS", 1)
     [route] = live_routes(library).routes
     live: Callable[[str], Any] = route.endpoint  # type: ignore[attr-defined]
 
     async def listen() -> list[int]:
-        first = await live(trace)
-        events: AsyncIterator[bytes] = first.body_iterator
-        await anext(events)
-        second = await live(trace)
-        await events.aclose()  # type: ignore[attr-defined]
-        third = await live(trace)
-        return [first.status_code, second.status_code, third.status_code]
+        first, second, third = Listener(), Listener(), Listener()
+        answers = [await live(trace) for _ in range(3)]  # all asked before anyone has a place
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                group.start_soon(first.take, answers[0])
+                await first.has_answer.wait()
+                await second.take(answers[1])
+                first.is_to_go.set()
+            third.is_to_go.set()
+            await third.take(answers[2])
+        return [first.status, second.status, third.status]
 
     assert anyio.run(listen) == [200, 503, 200]

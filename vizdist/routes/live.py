@@ -23,92 +23,60 @@ run is over the last one comes as `end`, and the listener closes: an EventSource
 else. A comment keeps the line warm. Times are as in all answers: ns from the trace's start.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-import anyio
 import anyio.to_thread
 import orjson
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import Response
 
 from vizdist.analysis.overview import cluster_tasks
 from vizdist.analysis.progress import progress
+from vizdist.routes.event_stream import HEARTBEAT_S, EventStream, Places, State, events
 from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
 from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
 LOOK_S: Final = 0.1  #: between two looks at a trace; one that did not change costs 0.1 ms
-HEARTBEAT_S: Final = 15.0  #: a line that says nothing for so long may be cut by what lies between
-LISTENERS: Final = 64  #: streams at one time; a browser holds six to one server
 
 _Seen = tuple[Trace | None, str]
-
-_HEADERS = {"X-Accel-Buffering": "no"}  # a proxy must not collect events
 
 
 def live_routes(library: Library) -> APIRouter:
     router = APIRouter(prefix="/api/traces/{trace}")
-    listeners = anyio.Semaphore(LISTENERS)
+    places = Places("follow runs")
 
     @router.get("/live")
     async def live(trace: TraceId) -> Response:
         await anyio.to_thread.run_sync(library.open, trace)  # an unknown one is refused in words
-        if not listeners.value:
-            text = f"{LISTENERS} views follow runs already; close some"
-            return JSONResponse({"error": text}, 503, {"Retry-After": "10"})
-        events = _listening(listeners, follow(library, trace))
-        return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
+        return EventStream(places, follow(library, trace))
 
     return router
 
 
-async def _listening(
-    listeners: anyio.Semaphore, events: AsyncIterator[bytes]
-) -> AsyncIterator[bytes]:
-    async with listeners:
-        async for event in events:
-            yield event
-
-
-async def follow(
+def follow(
     library: Library, trace_id: str, look_s: float = LOOK_S, heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncIterator[bytes]:
     """The events of one trace, until its run is over or nobody listens any more."""
+    return events(_looking(library, trace_id), look_s, heartbeat_s)
+
+
+def _looking(library: Library, trace_id: str) -> Callable[[], State]:
+    """Tells a trace's state, worked out anew when the trace is another one: it has changed then."""
     seen: _Seen = (None, "")
-    told = b""
-    quiet_s = 0.0
-    while True:
-        now = await anyio.to_thread.run_sync(_look, library, trace_id)
+    state = State(b"")
+
+    def look() -> State:
+        nonlocal seen, state
+        now = library.open(trace_id), library.outcome(trace_id)
         if now != seen:
-            state = await anyio.to_thread.run_sync(_state, *now)
-            if now[1] not in (RUNNING, ""):
-                yield _event(state, "end")
-                return
-            if state != told:
-                yield _event(state)
-                told, quiet_s = state, 0.0
-            seen = now
-        if quiet_s >= heartbeat_s:
-            yield b": still here\n\n"
-            quiet_s = 0.0
-        await anyio.sleep(look_s)
-        quiet_s += look_s
+            seen, state = now, State(orjson.dumps(state_of(*now)), now[1] not in (RUNNING, ""))
+        return state
 
-
-def _event(state: bytes, name: str = "") -> bytes:
-    return (f"event: {name}\n".encode() if name else b"") + b"data: " + state + b"\n\n"
-
-
-def _look(library: Library, trace_id: str) -> tuple[Trace, str]:
-    """The trace, which is another one when it has changed, and the outcome of its run."""
-    return library.open(trace_id), library.outcome(trace_id)
-
-
-def _state(trace: Trace, outcome: str) -> bytes:
-    return orjson.dumps(state_of(trace, outcome))
+    return look
 
 
 def state_of(trace: Trace, outcome: str) -> dict[str, Any]:

@@ -3,16 +3,16 @@
 from typing import Annotated, Literal
 
 import orjson
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from vizdist.figures.graph_folding import Choice
 from vizdist.figures.partitioned_graph import graph_payload
 from vizdist.figures.step_graph import step_graph
+from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
 
-TraceId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Step = Annotated[int | None, Query(ge=0, lt=2**32)]
 Stage = Literal["", "full", "pruned", "placed", "worker", "device"]
 Task = Annotated[str, Query(max_length=200)]

@@ -8,7 +8,6 @@ from typing import BinaryIO
 from vizdist.store.problems import TraceError
 
 BLOCK_BYTES = 1 << 18
-UPLOAD_BYTES = 200 << 20  #: what an upload may inflate to
 GZIP_MAGIC = b"\x1f\x8b"
 
 

@@ -214,6 +214,9 @@ def test_where_anchors_are_beyond_the_detail_none_is_taken_or_told(
     times = DeviceTimes(recording.recorder, stream(driver).record, 0)
     times.anchor_if_due()
     times.anchor()
+    event = stream(driver).record()
+    times.add(Timed(0, STEP, START, event, event))
+    times.settle(times.mark())
     assert (driver.num_synchronized, told) == (0, [])
 
 

@@ -140,6 +140,8 @@ class DeviceTimes:
         self.anchor()
 
     def add(self, timed: Timed) -> None:
+        if not timed.site:  # it is not recorded either
+            return
         with self._adding:
             self._waiting.append(timed)
             self._num_added += 1

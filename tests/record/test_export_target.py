@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from tracer.record.export_target import (
     EndpointError,
     ExportTarget,
+    HeaderError,
     Tls,
     target_from,
+    with_bare_urls,
 )
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -31,7 +33,7 @@ def told(endpoint: str = "", **environ: str) -> str:
         ("http://receiver:80/", "http://receiver:80/v1/traces"),
         ("http://receiver:80/otlp", "http://receiver:80/otlp/v1/traces"),
         ("http://receiver:80/otlp/v1/traces", "http://receiver:80/otlp/v1/traces"),
-        ("https://receiver/?team=blue", "https://receiver:4318/v1/traces?team=blue"),
+        ("https://receiver/?team=blue", "https://receiver:4318/v1/traces"),
         ("grpc://receiver", "grpc://receiver:4317"),
         ("grpcs://[::1]:9", "grpcs://[::1]:9"),
     ],
@@ -43,7 +45,7 @@ def test_a_flag_is_completed(endpoint: str, target: str) -> None:
 @pytest.mark.parametrize(
     "endpoint",
     ["receiver:4318", "ftp://receiver", "http://", "http://receiver:port", "http://a:b@receiver",
-     "grpc:receiver", "http://[::1", "http://receiver:99999"],
+     "grpc:receiver", "http://[::1", "http://receiver:99999", "http://receiver/?a b"],
 )  # fmt: skip
 def test_a_flag_that_names_no_receiver_is_refused(endpoint: str) -> None:
     with pytest.raises(EndpointError, match="--endpoint"):
@@ -90,7 +92,6 @@ def test_the_protocol_may_be_grpc() -> None:
         (PROTOCOL, "http/json"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "alone"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file"),
         ("OTEL_TRACES_EXPORTER", "zipkin"),
     ],
@@ -103,6 +104,74 @@ def test_what_the_environment_says_in_vain_is_told_and_passed_over(
         target = target_from("", environ)
     assert value in caplog.text
     assert target == (None if name == ENDPOINT else ExportTarget("a", 4318))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "ftp://me:SECRET@receiver",
+        "http://me:SECRET@receiver:port",
+        "http://me:SEC#SECRET@receiver",
+        "http://me:SEC/SECRET@receiver:port",
+        "me:SECRET@receiver:4318",
+        "ftp://receiver/?api_key=SECRET",
+        "http://receiver:port/?api_key=SECRET",
+        "http://receiver/?api key=SECRET",
+        "http://receiver/#SECRET in a fragment",
+    ],
+)
+def test_nothing_secret_in_an_endpoint_is_told(
+    endpoint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = ""
+    try:
+        said = str(target_from(endpoint, {}))
+    except EndpointError as error:
+        said = str(error)
+    target_from("", {ENDPOINT: endpoint})
+    assert "SECRET" not in said + caplog.text
+    assert "SECRET" not in with_bare_urls(f"--endpoint={endpoint}") or "://" not in endpoint
+
+
+def test_a_query_is_sent_and_not_shown() -> None:
+    target = target_from("http://receiver/otlp?api_key=SECRET", {})
+    assert target is not None
+    assert target.path == "/otlp/v1/traces?api_key=SECRET"
+    assert str(target) == "http://receiver:4318/otlp/v1/traces"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("--endpoint=https://me:pw@host:1/a?k=v", "--endpoint=https://host:1/a"),
+        ("http://host/?mail=a@b", "…"),
+        ("--steps=3", "--steps=3"),
+        ("plain?text", "plain?text"),
+    ],
+)
+def test_a_command_is_stored_without_what_its_urls_hide(text: str, shown: str) -> None:
+    assert with_bare_urls(text) == shown
+
+
+@pytest.mark.parametrize(
+    "header", ["a=1,x-api-key=SECRET%0Amore", "a=1,x:SECRET=y", "a=1,b=SECRÉT"]
+)
+@pytest.mark.parametrize("endpoint", ["", "http://b"])
+def test_a_header_that_no_request_can_carry_is_refused_without_its_value(
+    endpoint: str, header: str
+) -> None:
+    with pytest.raises(HeaderError, match="header 2 cannot be sent") as refused:
+        target_from(endpoint, {ENDPOINT: "http://a", "OTEL_EXPORTER_OTLP_HEADERS": header})
+    assert "SECR" not in str(refused.value)
+
+
+def test_a_header_that_is_no_pair_is_told_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    headers = "a=1,x-api-key:SECRET"
+    target = target_from("http://a", {"OTEL_EXPORTER_OTLP_HEADERS": headers})
+    assert target is not None
+    assert target.headers == {"a": "1"}
+    assert "item 2 is no key=value" in caplog.text
+    assert "SECRET" not in caplog.text
 
 
 def test_the_rest_is_the_environments(tmp_path: Path) -> None:

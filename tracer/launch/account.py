@@ -22,6 +22,7 @@ from tracer.model.refusal import Refusal
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import LOGS, Manifest, TaskRecord, log_path
 from tracer.record.collector import COLLECTOR, Counts, start_collector
+from tracer.record.export_target import with_bare_urls
 from tracer.record.manifest import update_manifest, write_manifest
 
 PACKAGES = ("vizdist", "torch", "grpcio")
@@ -77,7 +78,7 @@ def first_manifest(plan: Plan, cluster: ClusterSpec) -> Manifest:
     return Manifest(
         run_id=plan.run_id,
         host=socket.gethostname(),
-        command=[Path(sys.argv[0]).name, *sys.argv[1:]],
+        command=[Path(sys.argv[0]).name, *map(with_bare_urls, sys.argv[1:])],
         workload=plan.title,
         strategy=plan.strategy,
         cluster=cluster.to_json(),

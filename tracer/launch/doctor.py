@@ -13,7 +13,7 @@ from tracer.launch.environment import PROXIES, process_settings
 from tracer.launch.plan import TRANSPORTS, Limits
 from tracer.launch.recording import DEFAULT, UNITS
 from tracer.model.trace_policy import TracePolicy
-from tracer.record.export_target import target_from
+from tracer.record.export_target import bare, target_from, with_bare_urls
 from tracer.record.home import SCRATCH_BYTES, SHARED_MEMORY
 from tracer.record.otel_settings import HONOURED, ignored, is_disabled, sampler_from
 from tracer.rpc.channels import CALL_S, CONNECT_S, SILENCE_S
@@ -122,7 +122,10 @@ def otel(environ: Mapping[str, str]) -> list[Row]:
 
 
 def _shown(name: str, environ: Mapping[str, str]) -> str:
-    return "(set)" if name.endswith(_SECRET) else repr(environ[name])
+    if name.endswith(_SECRET):
+        return "(set)"
+    text = environ[name]
+    return repr(bare(text) if name.endswith("ENDPOINT") else with_bare_urls(text))
 
 
 def written(sections: Iterator[tuple[str, list[Row]]]) -> Iterator[str]:

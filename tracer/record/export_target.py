@@ -9,6 +9,7 @@
 import logging
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,11 +27,33 @@ TIMEOUT_S: Final = 10.0  #: of one request, as OpenTelemetry's exporters have it
 LONGEST_TIMEOUT_S: Final = 60.0
 _SECURE: Final = {"http": False, "https": True, "grpc": False, "grpcs": True}
 
+#: scheme, name and password, host and path, query; with an @ elsewhere nobody knows which is which
+_URL: Final = re.compile(r"([a-z][a-z0-9+.-]*://)?(?:[^/?#@]*@)?([^?#@]*)(?:[?#][^@]*)?", re.I)
+_ANY_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://.*", re.I | re.S)
+_HEADER: Final = re.compile(r"[a-z0-9_.-]+", re.I)  #: names that HTTP and gRPC both carry
+_HEADER_VALUE: Final = re.compile(r"[ -~]*")
+_PATH: Final = re.compile(r"[!-~]*")
+
 _log = logging.getLogger(__name__)
 
 
 class EndpointError(Refusal):
     """`--endpoint` with a value that no span can be sent to."""
+
+
+class HeaderError(Refusal):
+    """`OTEL_EXPORTER_OTLP_HEADERS` with one that no request can carry; never tells its value."""
+
+
+def bare(url: str) -> str:
+    """A URL as it may be shown and stored: without name, password, query and fragment."""
+    found = _URL.fullmatch(url)
+    return f"{found[1] or ''}{found[2]}" if found else "…"
+
+
+def with_bare_urls(text: str) -> str:
+    """Any text that may hold a URL."""
+    return _ANY_URL.sub(lambda found: bare(found[0]), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +80,18 @@ class ExportTarget:
     tls: Tls = field(default_factory=Tls)
 
     def __str__(self) -> str:
-        """For people and the manifest: no headers, they may be secret."""
+        """For people and the manifest: no headers and no query, they may be secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         scheme = "grpc" if self.protocol == GRPC else "http"
-        path = "" if self.protocol == GRPC else self.path
+        path = "" if self.protocol == GRPC else self.path.partition("?")[0]
         return f"{scheme}{'s' if self.is_secure else ''}://{host}:{self.port}{path}"
 
 
 def target_from(endpoint: str = "", environ: Environment = os.environ) -> ExportTarget | None:
     """Where to export to; None: nowhere. The flag wins over the environment.
 
-    Raises EndpointError for what the flag says; what the environment says in vain is only told.
+    Raises EndpointError for what the flag says, and HeaderError; what else the environment says in
+    vain is only told.
     """
     if is_disabled(environ):
         return None
@@ -139,11 +163,13 @@ def _split(text: str, name: str) -> tuple[SplitResult, int | None]:
     try:
         url = urlsplit(text)
         port = url.port
-    except ValueError as error:
-        raise EndpointError(f"{name} {text}: {error}; write http://HOST:4318") from None
+    except ValueError:
+        raise EndpointError(
+            f"{name} {bare(text)}: its host or port cannot be read; write http://HOST:4318"
+        ) from None
     if url.scheme not in _SECURE or not url.hostname:
         raise EndpointError(
-            f"{name} {text}: write http://HOST:4318 or grpc://HOST:4317 "
+            f"{name} {bare(text)}: write http://HOST:4318 or grpc://HOST:4317 "
             f"({', '.join(f'{scheme}://' for scheme in _SECURE)})"
         )
     if url.username is not None:
@@ -151,6 +177,8 @@ def _split(text: str, name: str) -> tuple[SplitResult, int | None]:
             f"{name}: a name or password in the URL would be seen by all; "
             "put them into OTEL_EXPORTER_OTLP_HEADERS"
         )
+    if not _PATH.fullmatch(url.path + url.query):
+        raise EndpointError(f"{name} {bare(text)}: write spaces and other letters in it as %20")
     return url, port
 
 
@@ -169,7 +197,15 @@ def _complete(target: ExportTarget, environ: Environment) -> ExportTarget:
 
 
 def _headers(environ: Environment) -> dict[str, str]:
-    return pairs_of(_of(environ, "HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
+    name = "OTEL_EXPORTER_OTLP_HEADERS"
+    headers = pairs_of(_of(environ, "HEADERS"), name)
+    for number, (key, value) in enumerate(headers.items(), start=1):
+        if not (_HEADER.fullmatch(key) and _HEADER_VALUE.fullmatch(value)):
+            raise HeaderError(
+                f"{name}: header {number} cannot be sent; write names of letters, digits, - _ . "
+                "and values of printable ASCII, without line breaks"
+            )
+    return headers
 
 
 def _file(environ: Environment, name: str) -> str:

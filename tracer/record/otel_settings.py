@@ -69,12 +69,16 @@ def is_disabled(environ: Environment = os.environ) -> bool:
 
 
 def pairs_of(text: str, name: str) -> dict[str, str]:
-    """`key=value,key=value`, percent-decoded; what is no pair is passed over, and said."""
+    """`key=value,key=value`, percent-decoded; what is no pair is passed over, and said.
+
+    An item may be secret: it is told by its place.
+    """
     found = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
+    items = filter(None, (part.strip() for part in text.split(",")))
+    for number, item in enumerate(items, start=1):
         key, equals, value = item.partition("=")
         if not equals or not key.strip():
-            _log.warning("%s: %r is no key=value; it is passed over", name, item)
+            _log.warning("%s: item %d is no key=value; it is passed over", name, number)
             continue
         found[unquote(key.strip())] = unquote(value.strip())
     return found

@@ -1,10 +1,12 @@
 """Export to a real receiver: what it decodes is what the file holds, whatever it answers first."""
 
+import gzip
 import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,8 @@ from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import SPANS, Flag, spans_path
 from tracer.record import exporter as exporter_room
 from tracer.record.export_target import target_from
-from tracer.record.exporter import Exported, Exporter, sender_to
+from tracer.record.exporter import BATCH_LINES, Exported, Exporter, sender_to
+from tracer.record.otlp_answer import UNREADABLE
 from tracer.record.otlp_http import seconds_of
 from tracer.record.otlp_message import request_of
 from tracer.record.recorder import Recorder
@@ -263,12 +266,57 @@ def test_any_attribute_goes_out_as_the_file_has_it(attributes: dict[str, Any], n
     assert list(sent) == list(as_proto(json.loads(line)).resource_spans)
 
 
-def test_a_web_page_is_no_answer(tmp_path: Path) -> None:
-    page: Any = 200, {}, b"<html>Welcome</html>"
-    with http_receiver(page) as receiver, a_few_spans(tmp_path, receiver.url) as exporting:
+@pytest.mark.parametrize("body", [b"{}", b'{"partialSuccess":{}}', b"ok"])
+def test_a_receiver_that_says_yes_in_other_words_has_the_spans(tmp_path: Path, body: bytes) -> None:
+    yes: Any = 200, {}, body
+    with http_receiver(yes) as receiver, a_few_spans(tmp_path, receiver.url) as exporting:
         told = exporting.finish()
-    assert (told.taken, told.refused) == (0, 10)
-    assert told.error.endswith("does not answer as OTLP has it")
+    assert (told.taken, told.refused, told.error) == (10, 0, UNREADABLE)
+
+
+def test_a_batch_that_cannot_be_sent_is_counted_and_the_next_one_goes(tmp_path: Path) -> None:
+    with http_receiver() as receiver, a_few_spans(tmp_path, receiver.url) as exporting:
+        exporting.finish()
+        (line,) = lines_in(exporting.trace.folder)
+        bad, after = tmp_path / "bad", Exporting(tmp_path / "b", receiver.url)
+        broken = line.replace(b'"endTimeUnixNano":"', b'"endTimeUnixNano":"-', 1)
+        sizes = [append(bad, [broken] * BATCH_LINES), append(bad, [line])]
+        after.exporter.offer(bad, sum(sizes))
+        told = after.finish()
+    assert (told.taken, told.refused) == (10, 10 * BATCH_LINES)
+    assert told.error.startswith("what the file holds cannot be sent")
+    assert len(receiver.spans) == 20
+
+
+def lines_in(folder: Path) -> list[bytes]:
+    (path,) = (folder / SPANS).iterdir()
+    return [line for _, text in members_of(path) for line in text.splitlines(keepends=True)]
+
+
+def append(path: Path, lines: list[bytes]) -> int:
+    """Adds a member to a span file; returns its size."""
+    member = gzip.compress(b"".join(lines))
+    with path.open("ab") as file:
+        return file.write(member)
+
+
+@BOTH
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(
+    tmp_path: Path, receiving: Receiving, caplog: pytest.LogCaptureFixture
+) -> None:
+    with receiving() as receiver:
+        target = target_from(receiver.url, {})
+        assert target is not None
+        sender = sender_to(replace(target, headers={"x-api-key": "SECRET\nmore"}))
+        exporter = Exporter(sender)
+        trace = WrittenTrace(tmp_path, wrote=exporter.offer)
+        recorder = trace.recorder()
+        recorder.writer().record(recorder.site("op.run"), STEP, 1, 2)
+        trace.finish()
+        told = exporter.finish(20)
+    assert (told.taken, told.refused) == (0, 1)
+    assert "headers" in told.error or "metadata" in told.error
+    assert "SECRET" not in told.error + caplog.text
 
 
 @pytest.mark.parametrize(

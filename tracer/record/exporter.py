@@ -21,7 +21,7 @@ from typing import Final
 from tracer.record.export_target import GRPC, ExportTarget
 from tracer.record.otlp_answer import Answer, Sender, Verdict
 from tracer.record.otlp_http import HttpSender
-from tracer.record.otlp_message import num_spans, request_of
+from tracer.record.otlp_message import request_of
 from tracer.record.otlp_writer import GZIP_FORM
 
 BATCH_LINES: Final = 4  #: of at most 256 spans and 256 KiB: receivers take 4 MiB a message
@@ -31,6 +31,7 @@ LONGEST_ASKED_S: Final = 3600.0  #: a receiver may ask for more, and is asked ag
 HURRY_S: Final = 1.0  #: the longest of our own waits once the run is over
 PATIENCE_S: Final = 0.5  #: between two signs of life while the rest is sent
 _CHUNK: Final = 1 << 16
+_ONE_SPAN: Final = b'"startTimeUnixNano":"'  #: once in each; a quote inside a text is escaped
 
 _log = logging.getLogger(__name__)
 
@@ -143,21 +144,30 @@ class Exporter:
 
     def _export(self, lines: list[bytes]) -> None:
         """Sends a batch until it is taken or refused, or time is up."""
-        request = request_of(lines)
-        spans, data = num_spans(request), request.SerializeToString()
+        spans = sum(line.count(_ONE_SPAN) for line in lines)
+        if (answer := self._answer_to(lines)) is None:
+            return
+        refused = spans if answer.verdict is Verdict.REFUSED else min(answer.rejected, spans)
+        self._told.taken += spans - refused
+        self._told.refused += refused
+        if refused or answer.message:
+            self._note(answer)
+        elif not self._told.refused:
+            self._told.error = ""  # what went wrong was put right
+
+    def _answer_to(self, lines: list[bytes]) -> Answer | None:
+        """The last word on a batch; None: time is up. What is no OTLP is refused by ourselves."""
+        try:
+            data = request_of(lines).SerializeToString()
+        except Exception as error:  # noqa: BLE001 (one bad batch must not cost the others)
+            return Answer(Verdict.REFUSED, f"what the file holds cannot be sent: {error}")
         wait_s = FIRST_WAIT_S
         while (answer := self._sender.send(data)).verdict is Verdict.LATER:
             self._note(answer)
             if self._given_up.wait(self._pause(answer, wait_s)):
-                return
+                return None
             wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-        refused = spans if answer.verdict is Verdict.REFUSED else min(answer.rejected, spans)
-        self._told.taken += spans - refused
-        self._told.refused += refused
-        if refused:
-            self._note(answer)
-        elif not self._told.refused:
-            self._told.error = ""  # what went wrong was put right
+        return answer
 
     def _pause(self, answer: Answer, wait_s: float) -> float:
         """As long as the receiver asks; our own waits grow, differ, and are short at the end."""
@@ -166,5 +176,5 @@ class Exporter:
 
     def _note(self, answer: Answer) -> None:
         if answer.message != self._told.error:
-            _log.warning("spans were not taken: %s", answer.message)
+            _log.warning("the export: %s", answer.message)
         self._told.error = answer.message

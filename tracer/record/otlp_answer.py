@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
+from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+UNREADABLE: Final = "the receiver took the spans, but does not answer as OTLP has it"
 
 
 class Verdict(Enum):
@@ -34,7 +37,10 @@ class Sender(Protocol):
 def taken(response: bytes) -> Answer:
     """An answer without error: all spans, or all but some, which are not to be sent again.
 
-    Raises DecodeError if it is no OTLP answer.
+    Some receivers answer in JSON or in words; they have the spans all the same.
     """
-    partial = ExportTraceServiceResponse.FromString(response).partial_success
+    try:
+        partial = ExportTraceServiceResponse.FromString(response).partial_success
+    except DecodeError:
+        return Answer(Verdict.TAKEN, UNREADABLE)
     return Answer(Verdict.TAKEN, partial.error_message, partial.rejected_spans)

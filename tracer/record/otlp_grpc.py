@@ -39,18 +39,15 @@ class GrpcSender:
     def send(self, request: bytes) -> Answer:
         is_compressed = self._target.is_compressed
         try:
-            return taken(
-                self._export(
-                    request,
-                    timeout=self._target.timeout_s,
-                    metadata=tuple(self._target.headers.items()),
-                    compression=grpc.Compression.Gzip if is_compressed else None,
-                )
+            response = self._export(
+                request,
+                timeout=self._target.timeout_s,
+                metadata=tuple(self._target.headers.items()),
+                compression=grpc.Compression.Gzip if is_compressed else None,
             )
-        except DecodeError:
-            return Answer(Verdict.REFUSED, f"{self._target} does not answer as OTLP has it")
         except grpc.RpcError as error:
             return _answer(error)
+        return taken(response)
 
     def close(self) -> None:
         self._channel.close()

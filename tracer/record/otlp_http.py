@@ -38,20 +38,21 @@ class HttpSender:
             told = response.read(ANSWER_LIMIT)
             if not response.isclosed():  # more than we care for
                 self._connection.close()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             self._connection.close()  # the next request opens it again
-            return Answer(Verdict.LATER, f"{self._target} cannot be reached: {error}")
+            return self._failed(error)
         if response.status == http.client.OK:
-            return self._taken(told)
+            return taken(told)
         verdict = Verdict.LATER if response.status in RETRIED else Verdict.REFUSED
         message = f"HTTP {response.status} {response.reason} {_said(told)}".strip()
         return Answer(verdict, message, wait_s=seconds_of(response.headers["retry-after"]))
 
-    def _taken(self, told: bytes) -> Answer:
-        try:
-            return taken(told)
-        except DecodeError:
-            return Answer(Verdict.REFUSED, f"{self._target} does not answer as OTLP has it")
+    def _failed(self, error: Exception) -> Answer:
+        """What HTTP cannot carry stands in the error, and may be secret."""
+        is_malformed = isinstance(error, http.client.InvalidURL)
+        if is_malformed or not isinstance(error, OSError | http.client.HTTPException):
+            return Answer(Verdict.REFUSED, f"{self._target}: HTTP cannot carry its path or headers")
+        return Answer(Verdict.LATER, f"{self._target} cannot be reached: {error}")
 
     def close(self) -> None:
         self._connection.close()

@@ -10,8 +10,6 @@ import pytest
 from tests.store.recorded_trace import record_trace
 from tracer.model.trace_folder import Manifest, TaskRecord, manifest_path
 from vizdist.cli import main
-from vizdist.components.header import Running, run_header
-from vizdist.i18n import t
 from vizdist.store.trace import open_trace
 
 
@@ -59,9 +57,6 @@ def test_the_parts_of_a_run_become_one_trace(whole: Path, tmp_path: Path) -> Non
     names = [task.task for task in merged.manifest.tasks]
     assert names == ["worker:0", "collector", "ps:0", "collector (2)"]
     assert list(merged.manifest.clocks) == ["alpha", "beta"]
-    header = str(run_header(merged, None, Running(), "en"))
-    assert t("shell.header.clock", "en") not in header
-    assert t("shell.header.clock", "en") in str(run_header(original, None, Running(), "en"))
 
 
 def test_two_lives_of_a_task_both_stay(whole: Path, tmp_path: Path) -> None:

@@ -103,6 +103,30 @@ def test_a_bundle_of_pairs_tells_what_it_holds() -> None:
     assert [pair.recv for pair in found.pairs] == ["r3", "r0", "r2", "r1"]
 
 
+def test_a_tensor_that_many_nodes_of_a_scope_read_goes_there_once() -> None:
+    split = row("split", "Split")._replace(
+        specs=(("float32", (250,)), ("float32", (7,))), bytes=1000 + 28
+    )
+    readers = [row(f"fc/mm{i}", "MatMul", "split") for i in range(3)]
+    choice = Choice(folded=frozenset({group_id("fc", WORKER, "forward")}))
+
+    def held(*nodes: NodeRow) -> list[tuple[int, int]]:
+        links = graph_payload({"device": nodes}, "device", choice=choice)["links"]
+        return [(link["count"], link["bytes"]) for link in links]
+
+    assert held(split, *readers) == [(3, 1000)]
+    assert held(split, *readers, row("fc/last", "MatMul", "split:1")) == [(4, 1028)]
+
+
+def test_before_the_cut_only_what_is_read_goes_over() -> None:
+    split = row("split", "Split", device=PS)._replace(
+        specs=(("float32", (250,)), ("float32", (7,))), bytes=1000 + 28
+    )
+    rows = [one._replace(partition="") for one in (split, row("a", "MatMul", "split:1"))]
+    (pair,) = read_stage("placed", rows).pairs
+    assert pair.num_bytes == 28
+
+
 def fifty_layers() -> list[NodeRow]:
     """2,000 nodes in 50 layers on four devices, three inputs each."""
     devices = [f"/job:worker/replica:0/task:{i}/device:CPU:0" for i in range(4)]

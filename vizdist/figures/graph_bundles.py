@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.analysis.scopes import bundle_id, scope_label, scope_of, shared_scope
 from vizdist.figures.graph_shapes import Link, Pair, Wire
-from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph
+from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph, tensor_bytes
 
 Json = dict[str, Any]
 
 
 class Held(NamedTuple):
-    """What an edge between two tiles holds: edges of the graph, and bytes of their sources."""
+    """What an edge between two tiles holds: edges of the graph, and bytes of their tensors."""
 
     number: int = 0
     bytes: int = 0
@@ -82,15 +82,14 @@ def links_of(
 ) -> tuple[list[Link], dict[tuple[str, str], Held]]:
     """Edges between tiles: once each, as data where there is data; none inside a folded scope."""
     control: dict[tuple[str, str], bool] = {}
-    held: dict[tuple[str, str], Held] = {}
+    inside: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
         ends = tile_of[edge.src], tile_of[edge.dst]
         if ends[0] == ends[1]:
             continue
         control[ends] = control.get(ends, True) and edge.control
-        before = held.get(ends, Held())
-        size = 0 if edge.control else graph.nodes[edge.src].bytes
-        held[ends] = Held(before.number + 1, before.bytes + size)
+        inside.setdefault(ends, []).append(edge)
+    held = {e: Held(len(own), tensor_bytes(graph.nodes, own)) for e, own in inside.items()}
     return [Link(*ends, is_control) for ends, is_control in control.items()], held
 
 

@@ -5,13 +5,13 @@ into it. Before the cut, an edge between two devices is a pair to be. Whatever a
 taken as it is: an input that names no node is left out, a Send without its Recv keeps an open end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from tracer.model.cluster import LOCALHOST, DeviceName
-from tracer.model.graph import Input
+from tracer.model.graph import Input, TensorSpec
 from tracer.model.graph_table import NodeRow
 from vizdist.figures.graph_nodes import Look, is_end, is_send, look_of, short_name
 
@@ -136,6 +136,29 @@ def _edges(nodes: Mapping[str, NodeRow]) -> Iterable[Edge]:
                 yield edge
 
 
+def tensor_bytes(nodes: Mapping[str, NodeRow], edges: Iterable[Edge]) -> int:
+    """Bytes of the tensors that run along some edges: each once, however many nodes read it."""
+    taken: dict[str, set[int]] = {}
+    for edge in edges:
+        if not edge.control:
+            taken.setdefault(edge.src, set()).update(_ports(nodes[edge.src], nodes[edge.dst]))
+    return sum(_port_bytes(nodes[src], port) for src, ports in taken.items() for port in ports)
+
+
+def _ports(src: NodeRow, dst: NodeRow) -> Iterator[int]:
+    """The outputs of `src` that `dst` takes."""
+    for text in dst.inputs:
+        taken = Input(text) if text == src.name else Input.parse(text)
+        if taken.node == src.name:
+            yield taken.port
+
+
+def _port_bytes(row: NodeRow, port: int) -> int:
+    if len(row.specs) < 2:
+        return row.bytes
+    return TensorSpec(*row.specs[port]).num_bytes if port < len(row.specs) else 0
+
+
 def _key(row: NodeRow) -> tuple[str, str, str]:
     named = ("send_device", "recv_device", "tensor_name")
     first, second, third = (str(row.attrs.get(name, "")) for name in named)
@@ -215,23 +238,27 @@ def tensor_label(
 def _pairs_to_be(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
     """Edges that the next cut will make pairs: one for each source and target band."""
     pairs: dict[tuple[str, str, bool], PairEdge] = {}
+    inside: dict[tuple[str, str, bool], list[Edge]] = {}
     for edge in edges:
         src_band, dst_band = graph.band_of[edge.src], graph.band_of[edge.dst]
         if src_band == dst_band:
             continue
-        pair = pairs.get((edge.src, dst_band, edge.control))
-        if pair is not None:
-            pair.dsts.append(edge.dst)
+        key = edge.src, dst_band, edge.control
+        inside.setdefault(key, []).append(edge)
+        if key in pairs:
+            pairs[key].dsts.append(edge.dst)
             continue
         row = graph.nodes[edge.src]
-        pairs[edge.src, dst_band, edge.control] = PairEdge(
+        pairs[key] = PairEdge(
             id=f"{edge.src} → {dst_band}{' ^' if edge.control else ''}",
             src=edge.src,
             dsts=[edge.dst],
             src_band=src_band,
             dst_band=dst_band,
             control=edge.control,
-            num_bytes=0 if edge.control else row.bytes,
+            num_bytes=0,
             label="" if edge.control else tensor_label(graph.nodes, edge.src, [edge.dst], row),
         )
+    for key, pair in pairs.items():
+        pair.num_bytes = tensor_bytes(graph.nodes, inside[key])
     return list(pairs.values())

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +168,24 @@ def test_a_line_that_is_none_is_counted(tmp_path: Path) -> None:
     append(path, b"{nonsense\n" + line((2, 20, 30)))
     assert [(one.kind, one.count) for one in followed.now.problems] == [("line", 1)]
     assert ids(followed.now) == [1, 2]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_bad_lines_after_the_last_span_are_counted_once(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / f"x.otlp.jsonl{'' if pack is bytes else '.gz'}"
+    path.write_bytes(pack(line((1, 0, 10)) + b"{nonsense\n") + pack(b"{more\n"))
+    followed = Followed(path)
+    assert bad_lines(followed.now) == 2
+    append(path, pack(b"{again\n" + line((2, 20, 30))))
+    assert (ids(followed.now), bad_lines(followed.now)) == ([1, 2], 3)
+    append(path, pack(line((3, 40, 50)) + b"{last\n"))
+    assert (ids(followed.now), bad_lines(followed.now)) == ([1, 2, 3], 4)
+
+
+def bad_lines(trace: Trace) -> int:
+    return sum(one.count for one in trace.problems if one.kind == "line")
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), min_size=1), st.data())

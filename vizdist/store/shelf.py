@@ -7,7 +7,7 @@ from pathlib import Path
 from tracer.model.trace_folder import SEGMENT_SUFFIX
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.segments import Segment, read_segment
-from vizdist.store.tail import LinesFile, Tail
+from vizdist.store.tail import LinesFile, Mark, Tail
 
 _MERGES = 3  #: a collector merges at most once in half a second
 
@@ -19,7 +19,7 @@ class Base:
     """What the index of files of span lines held when they were read as a whole."""
 
     lines: Sequence[LinesFile]
-    heads: Sequence[bytes]
+    marks: Sequence[Mark]
     segments: list[Segment]
     problems: Sequence[Problem]
 

@@ -97,14 +97,14 @@ def _followed(
 ) -> tuple[list[Segment], Sequence[Problem]]:
     """Segments and problems of files of span lines; what was read of them before is kept."""
     if shelf.base is not None and shelf.base.lines == lines:
-        tail = shelf.tail = shelf.tail or Tail(lines, shelf.base.heads, shelf.base.segments)
+        tail = shelf.tail = shelf.tail or Tail(lines, shelf.base.marks, shelf.base.segments)
         if tail.read():
             said = [one for one in shelf.base.problems if one.kind != "torn"]  # it has grown since
             return [*shelf.base.segments, *tail.segments], [*said, *tail.problems]
     shelf.tail = None
-    heads = [line.head() for line in lines]
+    marks = [line.mark() for line in lines]
     index = open_index(path, [line.path for line in lines], fill, options=options)
-    shelf.base = Base(lines, heads, _segments_of(index.folder, shelf), index.problems)
+    shelf.base = Base(lines, marks, _segments_of(index.folder, shelf), index.problems)
     return shelf.base.segments, shelf.base.problems
 
 

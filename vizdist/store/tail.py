@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from weakref import finalize
 
 import numpy as np
@@ -38,6 +39,7 @@ HEAD_BYTES = 512  #: by which a file is known again
 FAN_IN = 8  #: segments of about one size that become one
 
 _Lane = tuple[str, str]  #: task, lane
+_Place = tuple[int, int]  #: member, line
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +54,27 @@ class LinesFile:
         with self.path.open("rb") as file:
             return file.read(HEAD_BYTES)
 
+    def mark(self) -> "Mark":
+        return Mark(self.head(), self.path.stat().st_size)
+
+
+class Mark(NamedTuple):
+    """How a file begins and how long it is, just before it is read as a whole."""
+
+    head: bytes
+    size: int
+
 
 class _Growing:
     """One file and how far it was read; what the spans in `known` came from is not read again."""
 
-    def __init__(self, file: LinesFile, head: bytes, known: Sequence[Segment]) -> None:
+    def __init__(self, file: LinesFile, mark: Mark, known: Sequence[Segment]) -> None:
         self.file = file
-        self._head = head
+        self._head, size = mark
         self._reader = SpanFile(file.path)
-        self._seen = max((_last_line(file.name, segment) for segment in known), default=(0, -1))
-        self._reader.offset = self._seen[0]
+        last_span = max((_last_line(file.name, segment) for segment in known), default=(0, -1))
+        self._reader.offset = last_span[0]
+        self._seen = _last_before(size, last_span, file.path)
 
     def is_as_before(self) -> bool:
         """Whether it only grew; one that was cut or replaced must be read from its beginning."""
@@ -74,7 +87,24 @@ class _Growing:
                 yield line
 
 
-def _last_line(name: str, segment: Segment) -> tuple[int, int]:
+def _last_before(size: int, last_span: _Place, path: Path) -> _Place:
+    """The last line that was whole when the file was of this size.
+
+    Lines after the last span gave none, and what is wrong with them has been said.
+    """
+    reader = SpanFile(path)
+    reader.offset = last_span[0]
+    found = last = last_span
+    for line in reader.lines():
+        if line.member > size:
+            return found
+        if line.member != last[0]:
+            found = max(found, last)
+        last = line.member, line.line
+    return max(found, last) if reader.offset <= size else found
+
+
+def _last_line(name: str, segment: Segment) -> _Place:
     names = segment.texts["file"]
     code = names.index(name) if name in names else -1
     own = np.flatnonzero(segment.columns["file"] == code)
@@ -88,14 +118,14 @@ def _last_line(name: str, segment: Segment) -> tuple[int, int]:
 class Tail:
     """The spans that came to some files after the segments `known` were made of them.
 
-    `heads` are how the files began then.
+    `marks` are of the files as they were then.
     """
 
     def __init__(
-        self, files: Sequence[LinesFile], heads: Sequence[bytes], known: Sequence[Segment]
+        self, files: Sequence[LinesFile], marks: Sequence[Mark], known: Sequence[Segment]
     ) -> None:
-        pairs = zip(files, heads, strict=True)
-        self._growing = [_Growing(file, head, known) for file, head in pairs]
+        pairs = zip(files, marks, strict=True)
+        self._growing = [_Growing(file, mark, known) for file, mark in pairs]
         self._folder = Path(tempfile.mkdtemp(prefix="vizdist-tail-"))
         finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._ends = _ends_of_rows(known)

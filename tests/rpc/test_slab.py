@@ -1,6 +1,8 @@
 """Shared memory between two processes: here both ends are in one, which maps the slab twice."""
 
+import fcntl
 import gc
+import mmap
 import os
 import tempfile
 
@@ -144,3 +146,24 @@ def test_without_such_memory_there_is_no_slab(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "memfd_create", refuse)
     assert Slab.make() is None
+
+
+@pytest.mark.parametrize(("room", "fails"), [(os, "ftruncate"), (fcntl, "fcntl"), (mmap, "mmap")])
+def test_a_slab_that_cannot_be_made_leaves_no_descriptor_open(
+    monkeypatch: pytest.MonkeyPatch, room: object, fails: str
+) -> None:
+    made: list[int] = []
+    make = os.memfd_create
+
+    def noted(name: str, flags: int) -> int:
+        made.append(make(name, flags))
+        return made[0]
+
+    def refuse(*_: object) -> int:
+        raise OSError("no room for it")
+
+    monkeypatch.setattr(os, "memfd_create", noted)
+    monkeypatch.setattr(room, fails, refuse)
+    assert Slab.make(1 << 20) is None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(made[0])

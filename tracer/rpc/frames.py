@@ -74,6 +74,15 @@ def _split(message: Buffer) -> Iterator[tuple[int, int, int, memoryview]]:
         at += padded
 
 
+def first_frame(message: Buffer) -> tuple[int, memoryview]:
+    """(kind, payload); kind 0 if there is none. A chunk or a block is taken for no other frame.
+
+    For who is not trusted yet: no memory is taken for what it says. Raises FrameError.
+    """
+    kind, _, _, payload = next(_split(message), (0, 0, 0, memoryview(b"")))
+    return kind, payload
+
+
 def chunk_frames(kind: int, call_id: int, payload: Parts) -> Iterator[Parts]:
     """The frame of `kind`, as Chunk frames of about 1 MB."""
     parts, num_bytes = payload

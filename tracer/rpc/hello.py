@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tracer.rpc.frames import HELLO, Buffer, FrameError, FrameReader, small_frame
+from tracer.rpc.frames import HELLO, Buffer, FrameError, first_frame, small_frame
 from tracer.rpc.messages import Hello, decode, encode
 
 
@@ -15,7 +15,7 @@ def read_hello(message: Buffer) -> Hello:
     """Raises FrameError if the first message of a stream is something else."""
     if not isinstance(message, bytes):  # gRPC's mark of an end
         raise FrameError("the stream ended before its Hello")
-    kind, _, payload = next(FrameReader().frames(message), (0, 0, memoryview(b"")))
+    kind, payload = first_frame(message)
     if kind != HELLO:
         raise FrameError(f"a stream must begin with Hello, not with a frame of kind {kind}")
     try:

@@ -5,10 +5,12 @@ says whether it lets the dialer in. With their last word both pass the descripto
 """
 
 import asyncio
+import errno
 import hmac
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,7 @@ from tracer.rpc.frames import (
     FREED,
     OK,
     FrameError,
-    FrameReader,
+    first_frame,
     small_frame,
 )
 from tracer.rpc.hello import check_task, hello_message, read_hello
@@ -44,6 +46,11 @@ from tracer.runtime.interfaces import StepError
 
 if TYPE_CHECKING:
     from tracer.rpc.transport import Transport
+
+
+#: of a process or a host that has no descriptor or memory left for a socket
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_REST_S = 1.0
 
 
 class LocalConnection(Connection):
@@ -68,7 +75,7 @@ def descriptors_of(slab: Slab | None) -> list[int]:
 
 def read_welcome(message: bytes) -> None:
     """The server's second word. Raises the StepError that it refuses with, or FrameError."""
-    kind, _, payload = next(FrameReader().frames(message), (0, 0, memoryview(b"")))
+    kind, payload = first_frame(message)
     if kind == ERR:
         raise decode_error(payload)
     if kind != OK:
@@ -83,6 +90,12 @@ def _settle(future: "asyncio.Future[None]") -> None:
 async def _ready(channel: grpc.aio.Channel) -> None:
     while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
         await channel.wait_for_state_change(state)
+
+
+def _unreachable(path: str, error: OSError) -> str:
+    if error.errno in _EXHAUSTED:
+        return f"nothing is left here for a socket to it ({error.strerror}; see ulimit -n)"
+    return f"nobody answers at its socket {path} ({error.strerror})"
 
 
 def _welcome(error: StepError | None) -> bytes:
@@ -106,27 +119,25 @@ class LocalWire:
     async def dial(self, connection: LocalConnection) -> None:
         """Joins it to its peer's socket, or loses it."""
         peer, address = connection.peer, connection.address
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        try:
-            check_local(address)
-            path = socket_path(self._folder, address)
-            descriptors = await asyncio.wait_for(self._join(connection, sock, path), CONNECT_S)
-            self._run(connection, sock, descriptors)
-            return
-        except TimeoutError:
-            failure = lost(peer, address, "UNAVAILABLE", f"no answer in {CONNECT_S:.0f} s")
-        except (FrameError, AddressError) as error:
-            failure = lost(peer, address, "FAILED_PRECONDITION", str(error))
-        except OSError as error:
-            reason = f"nobody answers at its socket {path} ({error.strerror})"
-            failure = lost(peer, address, "UNAVAILABLE", reason)
-        except StepError as error:
-            failure = error
-        except asyncio.CancelledError:
-            sock.close()
-            raise
-        sock.close()
+        path = socket_path(self._folder, address)
+        with ExitStack() as unless_joined:
+            try:
+                check_local(address)
+                sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                unless_joined.enter_context(sock)
+                sock.setblocking(False)
+                descriptors = await asyncio.wait_for(self._join(connection, sock, path), CONNECT_S)
+                self._run(connection, sock, descriptors)
+                unless_joined.pop_all()
+                return
+            except TimeoutError:
+                failure = lost(peer, address, "UNAVAILABLE", f"no answer in {CONNECT_S:.0f} s")
+            except (FrameError, AddressError) as error:
+                failure = lost(peer, address, "FAILED_PRECONDITION", str(error))
+            except OSError as error:
+                failure = lost(peer, address, "UNAVAILABLE", _unreachable(path, error))
+            except StepError as error:
+                failure = error
         self._transport.lose(connection, failure)
 
     async def _join(self, connection: LocalConnection, sock: socket.socket, path: str) -> list[int]:
@@ -154,38 +165,54 @@ class LocalWire:
         check_local(address)
         self._path = socket_path(self._folder, address)
         self._door = listen(self._path)
-        self._loop.asyncio.add_reader(self._door, self._knock)
+        self._await_guests()
+
+    def _await_guests(self) -> None:
+        if self._door is not None:
+            self._loop.asyncio.add_reader(self._door, self._knock)
 
     def _knock(self) -> None:
         assert self._door is not None
-        with suppress(OSError):  # gone again, or no descriptor is left for it
+        try:
             sock, _ = self._door.accept()
-            sock.setblocking(False)
-            self._transport.keep(self._let_in(sock))
+        except OSError as error:
+            if error.errno in _EXHAUSTED:  # who knocks keeps knocking: look again when some is free
+                self._loop.asyncio.remove_reader(self._door)
+                self._loop.later(_REST_S, self._await_guests)
+            return  # or it is gone again
+        sock.setblocking(False)
+        self._transport.keep(self._let_in(sock))
 
     async def _let_in(self, sock: socket.socket) -> None:
-        me, descriptors = self._transport, list[int]()
-        try:
-            send_message(sock, hello_message(Hello(me.task, me.address, "both", 0)), [])
-            message, descriptors = await asyncio.wait_for(self._receive(sock), CONNECT_S)
-            hello = read_hello(message)
-            if me.secret and not hmac.compare_digest(hello.secret.encode(), me.secret.encode()):
-                send_message(sock, _welcome(StepError("UNAUTHENTICATED", REFUSED)), [])
-                raise FrameError(REFUSED)
-            guest = self.connection()
-            guest.peer, guest.address = hello.task, hello.address
-            send_message(sock, _welcome(None), descriptors_of(guest.pipe.slab))
-        except (FrameError, OSError, TimeoutError) as error:
-            me.log_refused(error)
-            close_all(descriptors)
-            sock.close()
-            return
-        except asyncio.CancelledError:
-            sock.close()
-            raise
+        with ExitStack() as unless_let_in:
+            unless_let_in.enter_context(sock)
+            try:
+                guest, descriptors = await self._greet(sock, unless_let_in)
+            except Exception as error:  # noqa: BLE001 (a stranger's words end his stream alone)
+                self._transport.log_refused(error)
+                return
+            unless_let_in.pop_all()
         self._guests.add(guest)
-        me.adopt(guest)
+        self._transport.adopt(guest)
         self._run(guest, sock, descriptors)
+
+    async def _greet(
+        self, sock: socket.socket, unless_let_in: ExitStack
+    ) -> tuple[LocalConnection, list[int]]:
+        """A guest who knows the secret, and the descriptors that came with its Hello."""
+        me = self._transport
+        send_message(sock, hello_message(Hello(me.task, me.address, "both", 0)), [])
+        message, descriptors = await asyncio.wait_for(self._receive(sock), CONNECT_S)
+        unless_let_in.callback(close_all, descriptors)
+        hello = read_hello(message)
+        if me.secret and not hmac.compare_digest(hello.secret.encode(), me.secret.encode()):
+            send_message(sock, _welcome(StepError("UNAUTHENTICATED", REFUSED)), [])
+            raise FrameError(REFUSED)
+        guest = self.connection()
+        unless_let_in.callback(guest.pipe.close)
+        guest.peer, guest.address = hello.task, hello.address
+        send_message(sock, _welcome(None), descriptors_of(guest.pipe.slab))
+        return guest, descriptors
 
     def _run(
         self, connection: LocalConnection, sock: socket.socket, descriptors: list[int]
@@ -217,9 +244,13 @@ class LocalWire:
             self._lose(connection, "FAILED_PRECONDITION", str(error))
             return
         self._loop.asyncio.add_reader(sock, on_readable)
-        connection.pipe.attach(sock, lambda _: self._lose(connection, "UNAVAILABLE", ""))
+        connection.pipe.attach(sock, partial(self._broke, connection))
         if connection.address:
             self._transport.keep(self._watch(connection))
+
+    def _broke(self, connection: LocalConnection, error: OSError) -> None:
+        why = f"the connection ended ({error.strerror})" if error.strerror else ""
+        self._lose(connection, "UNAVAILABLE", why)
 
     def _lose(self, connection: LocalConnection, code: str, why: str) -> None:
         self._guests.discard(connection)

@@ -40,15 +40,17 @@ class Slab:
         """None where the system has no such memory: then all goes by the stream."""
         if sys.platform != "linux":
             return None
-        try:
+        with contextlib.ExitStack() as unless_made, contextlib.suppress(OSError):
             descriptor = os.memfd_create("vizdist", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            unless_made.callback(os.close, descriptor)
             os.ftruncate(descriptor, size)
             # a slab that shrank would end its receiver with SIGBUS
             seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-            return cls(descriptor, size)
-        except OSError:
-            return None
+            slab = cls(descriptor, size)
+            unless_made.pop_all()
+            return slab
+        return None
 
     def frame(self, kind: int, call_id: int, payload: Parts) -> Parts | None:
         """The frame of a payload that it copies into a block; None if it goes by the stream.

@@ -54,8 +54,8 @@ export function prefix() {
 /** What the stores were last given from the address, or the address from them. */
 let agreed = null;
 
-/** Whether the stores say something of their own, and not merely what the address said before.
-    An echo that comes late must not be written over an address that Back has changed since. */
+/** Whether one side says something of its own, and not merely what both agreed on before. An echo
+    that comes late must not be written over what Back, or the viewer's next click, has changed. */
 export function isNews(stores, before) {
   return !equal(stores, before);
 }
@@ -63,14 +63,15 @@ export function isNews(stores, before) {
 export function readAddress(_pathname, _search, route, sel, step, stage, theme) {
   const { no_update: keep } = window.dash_clientside;
   const now = parse(location.search);
+  const isEcho = !isNews(now, agreed); // what we wrote ourselves; the stores may have gone on
   agreed = now;
   const root = document.documentElement;
   const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
-  const fresh = (value, old) => (equal(value, old) ? keep : value);
+  const fresh = (value, old) => (isEcho || equal(value, old) ? keep : value);
   const isHere = route?.path === here.path && route?.lang === here.lang;
   return [
     isHere ? keep : here, fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
-    fresh(root.dataset.theme, theme),
+    equal(root.dataset.theme, theme) ? keep : root.dataset.theme,
   ];
 }
 

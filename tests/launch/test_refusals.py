@@ -1,5 +1,6 @@
 """Requests that cannot be served: exit 2, the next step, and nothing started."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,29 @@ def test_a_wrong_request_exits_2_with_the_next_step(
         code = int(str(ended.code))
     assert code == 2
     assert says in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--steps", "3"),
+        ("--strategy", "one_device"),
+        ("--option", "batch=4"),
+        ("--seed", "7"),
+        ("--trace", "none"),
+    ],
+)
+def test_a_task_that_only_serves_refuses_what_is_for_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: tuple[str, str]
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    task = ("--job", "ps", "--index", "0", "--cluster", str(cluster))
+    cluster.write_text(json.dumps({"ps": ["127.0.0.1:0"], "worker": ["127.0.0.1:1"]}))
+    assert main(["task", *task, *flags, "--out", str(tmp_path / "t")]) == 2
+    said = capsys.readouterr().err
+    assert f"{flags[0]} is for a task that trains" in said
+    assert "A task that serves takes --devices, --ps-devices, --detail" in said
     assert not (tmp_path / "t").exists()
 
 

@@ -3,12 +3,12 @@
 import argparse
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tracer.launch.devices import AUTO, devices_from
+from tracer.launch.devices import devices_from
 from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id, run_id_of
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
 from tracer.model.cluster import (
@@ -28,7 +28,9 @@ from tracer.strategies.registry import STRATEGIES, find_strategy
 from tracer.strategies.strategy import StrategyError, Topology
 
 LIMITS = Limits()
-_OF_MODULES = ("strategy", "workers", "ps", "devices", "ps-devices", "option")
+_OF_MODULES = ("--strategy", "--workers", "--ps", "--devices", "--ps-devices", "--option")
+_OF_CLIENTS = ("--strategy", "--option", "--steps", "--seed", "--trace")
+_OF_RUNS = ("--workers", "--ps", "--in-process", "--json")
 
 #: flag → argparse settings, in the order of `--help`
 RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
@@ -111,7 +113,7 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", required=True, type=int, metavar="I", help="its index")
     parser.add_argument("--secret-file", metavar="F", help="file that holds the cluster's secret")
     for flag, settings in RUN_FLAGS.items():
-        if flag not in ("--workers", "--ps", "--in-process", "--json"):
+        if flag not in _OF_RUNS:
             parser.add_argument(flag, **settings)
     parser.set_defaults(in_process=False)
 
@@ -136,7 +138,7 @@ def plan_of_task(
 ) -> Plan:
     """The plan of a task started by hand; the cluster says how many tasks of each job there are.
 
-    Raises BadRequest for a task that is not in the cluster.
+    Raises BadRequest for a task not in the cluster, or flags of training without a workload.
     """
     if task not in set(cluster.tasks()):
         known = ", ".join(map(str, cluster.tasks()))
@@ -145,6 +147,12 @@ def plan_of_task(
     run_id = run_id_of(cluster)
     if parsed.workload:
         return replace(plan_from(parsed, declared), run_id=run_id)
+    if flag := _given(parsed, _OF_CLIENTS):
+        taken = (other for other in RUN_FLAGS if other not in (*_OF_CLIENTS, *_OF_RUNS))
+        raise BadRequest(
+            f"{flag} is for a task that trains, and without WORKLOAD it only serves: leave {flag} "
+            f"out, or name the workload. A task that serves takes {', '.join(taken)}"
+        )
     return Plan(
         run_id=run_id,
         out=parsed.out or "",
@@ -157,6 +165,15 @@ def plan_of_task(
     )
 
 
+def _given(parsed: argparse.Namespace, flags: Iterable[str]) -> str:
+    """The first of them that was given another value than its default; empty: none was."""
+    for flag in flags:
+        value = getattr(parsed, flag.removeprefix("--").replace("-", "_"))
+        if value != RUN_FLAGS[flag].get("default"):
+            return flag
+    return ""
+
+
 class BadRequest(Refusal):
     """A flag with a value that cannot be served; the text says what is allowed."""
 
@@ -167,9 +184,8 @@ def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
     Raises BadRequest, StrategyError, OptionError or GraphError.
     """
     is_graph = names_graph(parsed.workload)
-    for flag in _OF_MODULES if is_graph else ():
-        if getattr(parsed, flag.replace("-", "_")) not in (None, AUTO, []):
-            raise BadRequest(f"--{flag} is for modules; a graph file names its devices itself")
+    if is_graph and (flag := _given(parsed, _OF_MODULES)):
+        raise BadRequest(f"{flag} is for modules; a graph file names its devices itself")
     if not is_graph and not parsed.strategy:
         raise StrategyError(
             f"{parsed.workload} is a module: say --strategy, one of {', '.join(STRATEGIES)}"

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -200,7 +201,7 @@ def _run(parsed: argparse.Namespace) -> int:
     plan = plan_from(parsed, requested.options if requested else {})
     progress = ProgressLine()
     try:
-        with interrupted_by_signals():
+        with interrupted_by_signals(), _users_prints_aside(parsed):
             printed = run_job(plan, _job(plan, requested), progress)
     except RunFailed as failed:
         if parsed.json:
@@ -213,6 +214,11 @@ def _run(parsed: argparse.Namespace) -> int:
     else:
         _say(printed)
     return EXIT_DONE
+
+
+def _users_prints_aside(parsed: argparse.Namespace) -> AbstractContextManager[Any]:
+    """With --json, what the user's code prints in this process goes to stderr."""
+    return redirect_stdout(sys.stderr) if parsed.json else nullcontext()
 
 
 def _print_json(value: Mapping[str, Any]) -> None:

@@ -34,6 +34,15 @@ NINE = """
         made = make()
         del made["batch"]
         return {**made, "data": [(x, x) for x in rows]}
+
+    class Chatty(list):
+        def __iter__(self):
+            print("a pass begins")
+            return super().__iter__()
+
+    def chatty():
+        made = ragged()
+        return {**made, "data": Chatty(made["data"])}
 """
 
 
@@ -100,6 +109,14 @@ def test_many_signatures_are_named_in_a_warning(nine: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "worker:0: its batches had 8 signatures" in done.stderr
     assert "x float32[6,1], y float32[6,1]; and 2 more" in done.stderr
+
+
+def test_what_the_data_print_is_no_part_of_the_json(nine: Path) -> None:
+    flags = ("--strategy", "one_device", "--steps", "9", "--json", "--out", "t", "--in-process")
+    done = tracer("run", "nine:chatty", *flags, cwd=nine)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["steps"] == 9
+    assert "a pass begins" in done.stderr
 
 
 def test_a_loss_that_raises_is_named_with_the_users_line(nine: Path) -> None:

@@ -42,8 +42,8 @@ def _rows(trace: Trace, redactor: Redactor | None) -> Iterator[list[object]]:
         number = {name: int(column[at]) for name, column in spans.columns.items()}
         text = {name: words[name][number[name]] for name in ("kind", "name", "op", "device", "key")}
         yield [
-            plain(hide_task(row.task)), plain(hide(row.lane)), row.depth, text["kind"], text["name"],
-            text["op"], text["device"], number["step"], number["start"],
+            plain(hide_task(row.task)), plain(hide(row.lane)), row.depth,
+            text["kind"], text["name"], text["op"], text["device"], number["step"], number["start"],
             number["end"] - number["start"], number["ready"], number["wait"], number["bytes"],
             text["key"], f"{number['trace_hi']:016x}{number['trace_lo']:016x}",
             hex_id(number["span"]), hex_id(number["parent"]), hex_id(number["link"]),

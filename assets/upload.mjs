@@ -36,7 +36,12 @@ async function send(file) {
     say("unreachable");
     return;
   }
-  const { trace, error } = await reply.json();
+  const answer = await reply.json().catch(() => null); // a proxy answers with a page of its own
+  if (!answer) {
+    say("refused", String(reply.status));
+    return;
+  }
+  const { trace, error } = answer;
   if (!trace) {
     say("", error);
     return;

@@ -71,6 +71,22 @@ def test_what_is_no_trace_stays_here_with_a_reason(
     page.close()
 
 
+def test_a_proxy_that_refuses_a_file_is_named(
+    url: str, chromium: BrowserContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.otlp.jsonl"
+    file.write_bytes(LINE)
+    page = chromium.new_page()  # not a tab, which forbids a console that notes a refusal
+    page.route(
+        "**/api/upload?*",
+        lambda sent: sent.fulfill(status=413, content_type="text/html", body="<h1>Too large</h1>"),
+    )
+    page.goto(url)
+    choose(page, file)
+    expect(page.locator("#upload-says.failed")).to_contain_text("HTTP 413")
+    page.close()
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("query", ["?theme=light", "?theme=dark&lang=zh"])
 def test_the_place_to_drop_is_accessible_and_fits(

@@ -17,7 +17,7 @@ def opener(lang: Lang) -> Component:
     """assets/upload.mjs sends what is dropped or chosen, and goes to the trace it became."""
     words: dict[str, Any] = {
         f"data-{name}": t(f"upload.{name}", lang, limit=MAX_MIB)
-        for name in ("sending", "large", "unreachable")
+        for name in ("sending", "large", "unreachable", "refused")
     }
     chooses: dict[str, Any] = {"data-choose": ",".join((*FILE_SUFFIXES, ".gz"))}
     return html.Div(

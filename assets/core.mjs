@@ -408,7 +408,7 @@ export function gestures(canvas, handlers) {
       else handlers.dragEnd?.();
     },
     pointercancel(event) {
-      held.delete(event.pointerId);
+      if (held.delete(event.pointerId) && !held.size) handlers.dragEnd?.();
     },
     pointerleave() {
       if (!held.size) handlers.hover?.(null);

@@ -5,13 +5,19 @@ import { equal, parse, prefix, visit } from "./selection.mjs";
 const LEAST_MS = 1000; // between two states that Dash is told
 const MOST_MS = 8000; // after which it is told the next one whatever it shows
 const AGAIN_MS = 200;
+const FILL_MS = { main: 1000, rail: 8000 }; // between two tries, as the first may be too early
+const RETRY_MS = [1000, 30_000]; // after a refused stream: at first, and at most
 
 let source = null;
 let address = "";
+let isDone = false; // what this address shows will not change any more
 let timer = 0;
+let retryTimer = 0;
+let refused = 0; // times in a row
 let seen = 0; // states told to Dash
 let toldAt = 0;
 let shown = null; // what was told last
+const filled = {};
 const follow = { isOn: false, step: null };
 
 /** What stream an address has: its path below the prefix, "" for none. */
@@ -74,13 +80,16 @@ function onState(state, isOver) {
   publish(isOver);
 }
 
-/** A page that had nothing to show yet is made anew when there is; it says what it waits for. */
+/** A place that had nothing to show yet is made anew when there is; it says what it waits for. */
 function fillBare(state) {
-  const waits = document.querySelector("[data-bare]")?.dataset.bare;
-  if (!waits || !state[waits]) return;
-  const path = `/${location.pathname.slice(prefix().length)}`;
-  const grown = Math.floor(performance.now() / MOST_MS); // asked again if it was too early
-  tell("route", { path, lang: document.documentElement.lang, grown });
+  for (const [place, everyMs] of Object.entries(FILL_MS)) {
+    const waits = document.querySelector(`#${place} [data-bare]`)?.dataset.bare;
+    if (!waits || !state[waits]) continue;
+    const turn = `${location.pathname} ${Math.floor(performance.now() / everyMs)}`;
+    if (filled[place] === turn) continue;
+    filled[place] = turn;
+    tell(`filled-${place}`, turn);
+  }
 }
 
 /** Tells Dash once it shows what it was told before. */
@@ -102,32 +111,49 @@ function close() {
   source?.close();
   source = null;
   clearTimeout(timer);
+  clearTimeout(retryTimer);
+}
+
+function end() {
+  isDone = true;
+  close();
+}
+
+/** A line that broke is taken up by the browser itself, a stream that was refused is not. */
+function onError() {
+  if (source?.readyState !== EventSource.CLOSED) return;
+  source = null;
+  const [least, most] = RETRY_MS;
+  retryTimer = setTimeout(open, Math.min(most, least * 2 ** refused));
+  refused += 1;
 }
 
 function open() {
   const path = streamOf(location.pathname.slice(prefix().length));
-  if (path === address && source) return;
+  if (path === address && (source || isDone)) return;
   const isSame = path === address;
   close();
   address = path;
   if (!isSame) {
-    [shown, toldAt] = [null, 0];
+    [shown, toldAt, seen, refused, isDone] = [null, 0, 0, 0, false];
     setFollow(false);
     tell("live", null);
   }
-  const isLost = document.querySelector("main .alone"); // no such run, or it cannot be read
+  const isLost = document.querySelector("main .alone:not([data-bare])"); // no such run
   if (!path || isLost || document.hidden) return;
   source = new EventSource(prefix() + path);
   let last = null;
+  source.onerror = onError;
   source.onmessage = ({ data }) => {
     const state = JSON.parse(data);
+    refused = 0;
     if (equal(state, last)) return;
     last = state;
     onState(state, false);
-    if (state.outcome === "") close(); // a foreign file: nobody knows whether it goes on
+    if (state.outcome === "") end(); // a foreign file: nobody knows whether it goes on
   };
   source.addEventListener("end", ({ data }) => {
-    close();
+    end();
     onState(JSON.parse(data), true);
   });
 }

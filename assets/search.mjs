@@ -7,7 +7,10 @@ let answers = 0;
 
 const field = () => document.getElementById("search");
 const list = () => document.getElementById("found");
-const options = () => [...(list()?.querySelectorAll("[role=option]") ?? [])];
+/** What keys may take: nothing while the list still answers what the field said before. */
+const options = () => [
+  ...(list()?.querySelectorAll("#found-rows:not([aria-busy]) [role=option]") ?? []),
+];
 
 /** What was chosen, as the address has it; a step alone keeps the selection. */
 export function changesOf({ selection, step }) {
@@ -35,15 +38,31 @@ function filterPage(text) {
   }
 }
 
+/** A page that is drawn anew, as a run in it goes on, is filtered as before. */
+function filterAgain() {
+  const text = list() ? "" : field()?.value;
+  if (text) filterPage(text);
+}
+
 async function ask(search, text) {
   answers += 1;
   const mine = answers;
+  mark(-1);
+  document.getElementById("found-rows").setAttribute("aria-busy", "true");
   await new Promise((done) => setTimeout(done, DELAY_MS));
   if (mine !== answers) return;
   const url = `${prefix()}api/traces/${search.dataset.trace}/search`;
-  const reply = text.trim() ? await fetch(`${url}?${new URLSearchParams({ q: text })}`) : null;
-  const found = reply?.ok ? await reply.json() : null;
+  const found = text.trim() ? await answerOf(`${url}?${new URLSearchParams({ q: text })}`) : null;
   if (mine === answers) show(found, JSON.parse(search.dataset.words));
+}
+
+async function answerOf(url) {
+  try {
+    const reply = await fetch(url);
+    return reply.ok ? await reply.json() : null;
+  } catch {
+    return null;
+  }
 }
 
 function show(found, words) {
@@ -53,6 +72,7 @@ function show(found, words) {
   const rows = document.getElementById("found-rows");
   rows.replaceChildren(...results.map((result, i) => optionOf(result, i, words)));
   rows.hidden = !results.length;
+  rows.removeAttribute("aria-busy");
   const note = !results.length ? words.none : more > 0 ? words.more.replace("{count}", more) : "";
   document.getElementById("found-note").textContent = note;
   open(Boolean(found));
@@ -117,6 +137,8 @@ function onKey(event) {
 }
 
 export function startSearch() {
+  const drawn = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(filterAgain).observe(document.getElementById("main"), drawn);
   document.addEventListener("keydown", onKey);
   document.addEventListener("input", ({ target }) => {
     const search = target.closest(".search");

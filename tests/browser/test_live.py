@@ -52,6 +52,22 @@ def test_the_library_shows_a_run_while_it_runs(url: str, tab: Tab, run: GrowingR
     expect(row).not_to_contain_text("running")
 
 
+def test_the_library_stays_filtered_while_a_run_goes_on(tab: Tab, run: GrowingRun) -> None:
+    grow(GrowingRun(run.folder.parent / "other.trace"), 1)
+    for url in serving(Library([run.folder.parent])):
+        page = tab(url)
+        field, row = page.locator("#search"), page.locator(".run:visible")
+        field.fill("young")
+        expect(row).to_have_count(1)
+        grow(run, 3)
+        expect(row).to_contain_text("step 5 of 40")
+        expect(row).to_have_count(1)
+        expect(page.locator("#library-runs")).not_to_have_attribute("data-seen", "0")
+        expect(field).to_have_value("young")
+        expect(field).to_be_focused()
+        page.close()
+
+
 def test_a_run_that_fails_turns_in_the_library(url: str, tab: Tab, run: GrowingRun) -> None:
     page = tab(url)
     expect(page.locator(".run")).to_contain_text("running")
@@ -65,6 +81,7 @@ def test_a_run_that_begins_appears_by_itself(tab: Tab, tmp_path: Path) -> None:
         expect(page.locator("h1")).to_have_text("No runs yet")
         grow(GrowingRun(tmp_path / "new.trace"), 1)
         expect(page.locator(".run")).to_contain_text("step 1 of 40")
+        expect(page.locator("#search")).to_be_visible()
         page.close()
 
 
@@ -87,6 +104,22 @@ def test_the_timeline_keeps_the_newest_step_until_the_viewer_pans(
     run.end()
     expect(follow).to_be_hidden()
     expect(page).to_have_url(re.compile("step=7"))
+
+
+def test_who_types_while_a_run_goes_on_keeps_the_words(url: str, tab: Tab, run: GrowingRun) -> None:
+    page = tab(address(url, run, "summary"))
+    expect(page.locator("#stepper")).to_contain_text("Step 2")
+    page.locator("body").press("/")
+    page.keyboard.type("m")
+    grow(run, 1)
+    expect(page.locator("#stepper")).to_contain_text("/ 3")
+    expect(page.locator(".counts")).to_contain_text("12 spans")
+    page.keyboard.type("m")
+    expect(page.locator("#search")).to_have_value("mm")
+    run.end()
+    expect(page.locator(".running")).to_have_count(0)
+    expect(page.locator("#search")).to_be_focused()
+    expect(page.get_by_role("option").first).to_contain_text("mm")
 
 
 def test_the_whole_run_grows_in_view(url: str, tab: Tab, run: GrowingRun) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
 from vizdist.store.library import Library
@@ -114,6 +114,30 @@ def test_a_step_is_found_by_its_number(tab: Tab, dashboard: Dashboard) -> None:
     page.get_by_role("option").first.click()
     expect(page.locator("#stepper")).to_contain_text("Step 17")
     expect(page).to_have_url(re.compile(r"sel=node:mm"))
+
+
+def test_enter_takes_nothing_that_other_words_found(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(summary(dashboard, "?step=3"))
+    expect(page.locator("#search")).to_be_visible()
+    page.locator("body").press("/")
+    page.keyboard.type("step 17")
+    expect(page.get_by_role("option").first).to_contain_text("17")
+    held: list[Route] = []
+
+    def hold(asked: Route) -> None:
+        held.append(asked)
+
+    page.route("**/search?q=update*", hold)
+    with page.expect_request("**/search?q=update*"):
+        page.locator("#search").fill("update w")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#search")).to_be_focused()
+    expect(page).to_have_url(re.compile(r"step=3$"))
+    held[0].continue_()
+    expect(page.get_by_role("option").first).to_contain_text("update_w")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"sel=node:update_w"))
 
 
 def test_words_that_the_run_does_not_hold_say_so(tab: Tab, dashboard: Dashboard) -> None:

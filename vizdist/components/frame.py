@@ -6,6 +6,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from vizdist.analysis.report import refusal_text
 from vizdist.analysis.selection import Selection
@@ -13,7 +14,14 @@ from vizdist.analysis.steps import shown_step
 from vizdist.components import shell
 from vizdist.components.callbacks import callback
 from vizdist.components.cards import not_there
-from vizdist.components.header import library_header, reference_header, run_header, run_state
+from vizdist.components.header import (
+    Moving,
+    library_header,
+    moving,
+    reference_header,
+    run_header,
+    run_state,
+)
 from vizdist.components.help import help_dialog
 from vizdist.components.strip import strip
 from vizdist.components.view import Live, Page, Route, View, page_of, view_of
@@ -27,19 +35,39 @@ logger = logging.getLogger(__name__)
 
 def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
     """The address decides what stands in rail and main, the step what header and strip say."""
-    parts = [Output(part, "children") for part in ("rail", "main", "tabs", "skip", "overlay")]
+    parts = [Output(part, "children") for part in ("main", "skip", "overlay")]
+    address = Input("route", "data")
+    main_filled, rail_filled = (Input(name, "data") for name in shell.FILLED)
 
-    @callback(app, *parts, Output("title", "data"), Input("route", "data"))
-    def show_page(route: Route) -> tuple[Any, ...]:
+    @callback(app, *parts, Output("title", "data"), address, main_filled)
+    def show_page(route: Route, _filled: str | None) -> tuple[Any, ...]:
         page, view, trace = _resolve(library, pages, route)
-        entries = shell.rail(pages, view, trace)
         body = page.layout(library, view) if page else _lost(library, route)
         skip, keys = t("shell.skip", view.lang), help_dialog(view)
-        return entries, body, entries, skip, keys, shell.title(view, trace)
+        return body, skip, keys, shell.title(view, trace)
 
-    now = [Input(name, "data") for name in ("route", "step", "live")]
+    entries = [Output(place, "children") for place in ("rail", "tabs")]
 
-    @callback(app, Output("header", "children"), *now, State("follow", "data"))
+    @callback(app, *entries, address, rail_filled)
+    def show_rail(route: Route, _filled: str | None) -> tuple[list[Component], ...]:
+        _, view, trace = _resolve(library, pages, route)
+        rail = shell.rail(pages, view, trace)
+        return rail, rail
+
+    _register_header(app, library, pages)
+    seen = [Input(name, "data") for name in ("route", "sel", "step")]
+
+    @callback(app, Output("strip", "children"), *seen)
+    def show_strip(route: Route, sel: Selection | None, step: int | None) -> list[Component]:
+        _, view, trace = _resolve(library, pages, route)
+        return strip(trace, sel, shown_step(trace, step) if trace else None, view, pages)
+
+
+def _register_header(app: Dash, library: Library, pages: Sequence[Page]) -> None:
+    """The address alone makes it, as a viewer may be typing in it; what moves comes into it."""
+    changing, follow = [State(name, "data") for name in ("step", "live")], State("follow", "data")
+
+    @callback(app, Output("header", "children"), Input("route", "data"), *changing, follow)
     def show_header(
         route: Route, step: int | None, live: Live | None, follow: bool | None
     ) -> list[Component]:
@@ -47,16 +75,22 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
         if view.page == "reference":
             return reference_header(view.lang)
         if trace is None:
-            return library_header(view.lang, has_runs=bool(library.entries()))
+            return library_header(view.lang)
         running = run_state(live, view, library.outcome(view.trace), is_followed=bool(follow))
         return run_header(trace, shown_step(trace, step), running, view.lang)
 
-    seen = [Input(name, "data") for name in ("route", "sel", "step")]
+    places = [Output(name, "children") for name in ("header-facts", "header-counts")]
+    now = [Input(name, "data") for name in ("step", "live")]
 
-    @callback(app, Output("strip", "children"), *seen)
-    def show_strip(route: Route, sel: Selection | None, step: int | None) -> list[Component]:
+    @callback(app, *places, *now, State("route", "data"), follow)
+    def show_moving(
+        step: int | None, live: Live | None, route: Route, follow: bool | None
+    ) -> Moving:
         _, view, trace = _resolve(library, pages, route)
-        return strip(trace, sel, shown_step(trace, step) if trace else None, view, pages)
+        if trace is None:
+            raise PreventUpdate
+        running = run_state(live, view, library.outcome(view.trace), is_followed=bool(follow))
+        return moving(trace, shown_step(trace, step), running, view.lang)
 
 
 def _resolve(

@@ -20,10 +20,10 @@ from vizdist.store.trace import Trace
 FOLLOWING = ("summary", "timeline")  #: pages that can keep the newest step in view
 
 
-def library_header(lang: Lang, *, has_runs: bool) -> list[Component]:
-    """The product's name, and a search field when there is something to find."""
+def library_header(lang: Lang) -> list[Component]:
+    """The product's name, and a field that is seen when there is something to find."""
     name = html.Span("vizdist", className="run-name product")
-    return [_mark(lang), name, _space(), *([_finder(lang)] if has_runs else []), *_switches(lang)]
+    return [_mark(lang), name, _space(), _finder(lang), *_switches(lang)]
 
 
 def reference_header(lang: Lang) -> list[Component]:
@@ -48,8 +48,11 @@ def run_state(live: Live | None, view: View, outcome: str, *, is_followed: bool)
     return Running(seen, view.page in FOLLOWING, is_followed)
 
 
-def run_header(trace: Trace, step: int | None, running: Running, lang: Lang) -> list[Component]:
-    """Name, strategy, tasks, step and counts of a run."""
+Moving = tuple[list[Component], list[Component]]  #: what stands before and behind the field
+
+
+def moving(trace: Trace, step: int | None, running: Running, lang: Lang) -> Moving:
+    """What the viewer's steps and the run itself change: facts, counts and clock."""
     manifest = trace.manifest
     facts = [
         *([chip(manifest.strategy, kind="strong strategy")] if manifest.strategy else []),
@@ -57,15 +60,23 @@ def run_header(trace: Trace, step: int | None, running: Running, lang: Lang) -> 
         *([_stepper(step_numbers(trace), step, lang)] if step is not None else []),
         *(_running(running, lang) if running.seen is not None else []),
     ]
+    counts = [
+        _counts(trace, lang, is_over=running.seen is None),
+        *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
+    ]
+    return facts, counts
+
+
+def run_header(trace: Trace, step: int | None, running: Running, lang: Lang) -> list[Component]:
+    """Name and search field, in which a viewer may be typing, around places for what moves."""
+    facts, counts = moving(trace, step, running, lang)
     return [
         _mark(lang),
         html.Span(trace.title, className="run-name", title=trace.title),
-        # in one place, so that whatever comes or goes leaves the field in which a viewer types
-        html.Div(facts, className="as-one"),
+        html.Div(facts, id="header-facts", className="as-one"),
         _space(),
         _search(trace, lang),
-        _counts(trace, lang, is_over=running.seen is None),
-        *([_clock(lang)] if len(manifest.clocks) <= 1 and manifest.run_id else []),
+        html.Div(counts, id="header-counts", className="as-one"),
         *_switches(lang),
     ]
 

@@ -18,6 +18,7 @@ from vizdist.i18n import t
 from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
+FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
 _KEYS = {"graph": "g", "timeline": "t"}  #: single keys that go to a page
 
@@ -39,7 +40,7 @@ def skeleton() -> Component:
     layout: Component = dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh=False),
-            *(dcc.Store(id=name) for name in STORES),
+            *(dcc.Store(id=name) for name in (*STORES, *FILLED)),
             html.A(id="skip", href="#main", className="skip"),
             html.Header(id="header", className="header"),
             html.Nav(id="rail", className="rail"),

@@ -31,7 +31,8 @@ def layout(library: Library, view: View) -> Component:
     trace = library.open(view.trace)
     if not trace.graphs:
         words = empty(t("graph.no_graph", view.lang), t("graph.no_graph_next", view.lang))
-        return html.Div(words, className="reading alone")
+        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
+        return html.Div(words, className="reading alone", **waits)
     heading = html.H1(t("graph.title", view.lang, trace=trace.title), className="unseen")
     facts: dict[str, Any] = {"aria-label": t("graph.facts", view.lang)}
     return html.Div(

@@ -31,7 +31,8 @@ Row = tuple[Entry, Overview | TraceError]  #: or why the trace cannot be opened
 
 
 def layout(library: Library, view: View) -> Component:
-    runs = html.Div(_runs(library, view), id="library-runs", className="as-one")
+    told: dict[str, Any] = {"data-seen": 0}  # the number of the state that it shows
+    runs = html.Div(_runs(library, view), id="library-runs", className="as-one", **told)
     return html.Div([runs, upload.opener(view.lang)], className="reading library")
 
 
@@ -172,10 +173,10 @@ def register(app: Dash, library: Library) -> None:
     """Rows are links; finding is done in the browser. What came, grew or ended is shown at once."""
     upload.register(app)
 
-    @callback(
-        app, Output("library-runs", "children"), Input("live", "data"), State("route", "data")
-    )
-    def show_runs(live: Live | None, route: Route) -> list[Component]:
+    told = [Output("library-runs", name) for name in ("children", "data-seen")]
+
+    @callback(app, *told, Input("live", "data"), State("route", "data"))
+    def show_runs(live: Live | None, route: Route) -> tuple[list[Component], int]:
         if live is None:
             raise PreventUpdate
-        return _runs(library, view_of(route))
+        return _runs(library, view_of(route)), live["seen"]

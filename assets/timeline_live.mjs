@@ -5,6 +5,7 @@ import { isFollowing, setFollow } from "./live.mjs";
 
 const LEAST_MS = 500; // between two questions for the frame
 const MOST_MS = 4000; // or as long as the last one took, but no longer than this
+const MOST_ASKED = 8; // in vain for one state that was told, each time after a longer pause
 
 /** Where a window of this length lies when it ends with the newest span: a little air behind it. */
 export function atEnd(from, to, last) {
@@ -18,6 +19,7 @@ export class Growth {
     this.view = view;
     this.state = null;
     this.isAsking = false;
+    this.asked = 0;
     this.hear = ({ detail }) => this.told(detail);
     addEventListener("live", this.hear);
   }
@@ -35,6 +37,7 @@ export class Growth {
   told(state) {
     if (!state.last) return;
     this.state = state;
+    this.asked = 0;
     if (!this.isAsking) this.ask();
   }
 
@@ -55,15 +58,17 @@ export class Growth {
       return;
     }
     this.isAsking = true;
+    this.asked += 1;
     const { start, spans } = this.state;
     const asked = performance.now();
     const head = await view.source.head().catch(() => null);
     if (view.isGone) return;
     if (head) this.take(head, start, spans);
-    const pause = Math.min(MOST_MS, Math.max(LEAST_MS, performance.now() - asked));
+    const least = LEAST_MS * 2 ** Math.max(0, this.asked - 1);
+    const pause = Math.min(MOST_MS, Math.max(least, performance.now() - asked));
     this.timer = setTimeout(() => {
       this.isAsking = false;
-      if (this.isBehind) this.ask();
+      if (this.isBehind && this.asked < MOST_ASKED) this.ask();
     }, pause);
   }
 

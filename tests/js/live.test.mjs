@@ -61,7 +61,7 @@ test("a window keeps its length and ends a little after the newest span", () => 
   assert.deepEqual(atEnd(100, 200, 1000), [902, 1002]);
 });
 
-test("a stream that was refused is asked for again, each time later, at most every 30 s", async () => {
+test("a stream that was refused is asked for again, later each time, up to 30 s", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   const { streams } = await page("refused");
   for (const wait of [1, 2, 4, 8, 16, 30, 30]) {

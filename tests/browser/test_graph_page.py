@@ -210,6 +210,7 @@ def test_the_wheel_zooms_about_the_pointer(tab: Tab, served: Dashboard) -> None:
     assert picture(page)["level"] == "overview"
 
 
+@pytest.mark.slow
 def test_a_theme_change_repaints(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served)
     seen: dict[str, str] = {}
@@ -221,6 +222,7 @@ def test_a_theme_change_repaints(tab: Tab, served: Dashboard) -> None:
     assert seen["light"] != seen["dark"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_the_page_holds_together(
@@ -314,6 +316,7 @@ def test_the_legend_names_what_heat_measures_and_its_scale(tab: Tab, served: Das
     expect(legend).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_map_is_there_while_a_part_is_out_of_view_and_arrow_keys_move_it(
     tab: Tab, served: Dashboard
 ) -> None:
@@ -330,6 +333,7 @@ def test_a_map_is_there_while_a_part_is_out_of_view_and_arrow_keys_move_it(
     expect(mini).to_be_hidden()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark", "projector"])
 def test_the_picture_is_saved_as_it_looks_with_names_as_text(
     tab: Tab, served_odd: Dashboard, theme: str

@@ -52,6 +52,7 @@ def test_the_library_shows_a_run_while_it_runs(url: str, tab: Tab, run: GrowingR
     expect(row).not_to_contain_text("running")
 
 
+@pytest.mark.slow
 def test_the_library_stays_filtered_while_a_run_goes_on(tab: Tab, run: GrowingRun) -> None:
     grow(GrowingRun(run.folder.parent / "other.trace"), 1)
     for url in serving(Library([run.folder.parent])):
@@ -68,6 +69,7 @@ def test_the_library_stays_filtered_while_a_run_goes_on(tab: Tab, run: GrowingRu
         page.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_turns_in_the_library(url: str, tab: Tab, run: GrowingRun) -> None:
     page = tab(url)
     expect(page.locator(".run")).to_contain_text("running")
@@ -75,6 +77,7 @@ def test_a_run_that_fails_turns_in_the_library(url: str, tab: Tab, run: GrowingR
     expect(page.locator(".run")).to_contain_text("worker:0 was killed by SIGKILL in step 2")
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_appears_by_itself(tab: Tab, tmp_path: Path) -> None:
     for url in serving(Library([tmp_path])):
         page = tab(url)
@@ -122,6 +125,7 @@ def test_who_types_while_a_run_goes_on_keeps_the_words(url: str, tab: Tab, run: 
     expect(page.get_by_role("option").first).to_contain_text("mm")
 
 
+@pytest.mark.slow
 def test_the_whole_run_grows_in_view(url: str, tab: Tab, run: GrowingRun) -> None:
     page = tab(address(url, run, "timeline"))
     expect(page.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "true")
@@ -131,6 +135,7 @@ def test_the_whole_run_grows_in_view(url: str, tab: Tab, run: GrowingRun) -> Non
     page.wait_for_function("(before) => window.__vizdist.state().to > 2 * before", arg=before)
 
 
+@pytest.mark.slow
 def test_who_looks_at_a_step_is_not_led_away(url: str, tab: Tab, run: GrowingRun) -> None:
     page = tab(address(url, run, "summary", "?step=1"))
     expect(page.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "false")
@@ -149,6 +154,7 @@ def test_the_summary_tells_of_a_run_as_it_goes(url: str, tab: Tab, run: GrowingR
     expect(page.locator("h1")).to_contain_text("killed by SIGKILL")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["summary", "timeline"])
 def test_a_page_of_a_run_without_spans_fills_itself(tab: Tab, tmp_path: Path, where: str) -> None:
     run = GrowingRun(tmp_path / "empty.trace")

@@ -41,6 +41,7 @@ def test_a_selected_span_leads_to_its_kind(tab: Tab, dashboard: Dashboard) -> No
     expect(page.locator("#strip")).to_contain_text("MatMul · worker:0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["?theme=light", "?theme=dark&lang=zh", "?theme=projector"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_reference_is_accessible_and_fits(

@@ -168,7 +168,13 @@ def test_tabs_are_independent_and_any_server_may_answer(
 
 
 @pytest.mark.parametrize(
-    "query", ["?theme=light", "?theme=dark", "?theme=projector", "?theme=light&lang=zh"]
+    "query",
+    [
+        "?theme=dark",
+        "?theme=light&lang=zh",
+        pytest.param("?theme=light", marks=pytest.mark.slow),
+        pytest.param("?theme=projector", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("where", ["", "summary"])

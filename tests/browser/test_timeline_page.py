@@ -244,6 +244,7 @@ def test_names_are_text(tab: Tab, marks: Dashboard) -> None:
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["theme=light", "theme=dark", "theme=light&lang=zh"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_page_is_accessible_and_fits(
@@ -295,6 +296,7 @@ def test_l_shows_the_table_wherever_the_focus_is(tab: Tab, dashboard: Dashboard)
     expect(page.locator(".timeline-table table")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_longest_spans_wait_to_be_selected(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     page.locator("#timeline-span .longest button", has_text="mm").click()
@@ -323,6 +325,7 @@ def test_a_copied_link_restores_window_selection_step_theme_and_language(
     assert (root, other.evaluate("document.documentElement.lang")) == ("dark", "zh")
 
 
+@pytest.mark.slow
 def test_a_link_to_the_whole_run_shows_the_whole_run(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(f"{dashboard.url}t/{dashboard.run}/timeline")
     page.wait_for_function("() => window.__vizdist?.state().ready")
@@ -332,6 +335,7 @@ def test_a_link_to_the_whole_run_shows_the_whole_run(tab: Tab, dashboard: Dashbo
     page.wait_for_function("() => window.__vizdist?.state().mode === 'run'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PNG", "SVG"])
 def test_the_picture_is_saved(tab: Tab, dashboard: Dashboard, tmp_path: Path, kind: str) -> None:
     page = tab(f"{dashboard.url}t/{dashboard.run}/timeline?step=4&lang=en")

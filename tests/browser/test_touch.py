@@ -80,6 +80,7 @@ def test_a_phone_finds_by_touch(phone: BrowserContext, dashboard: Dashboard) -> 
     expect(page.locator("#strip")).to_contain_text("update_w")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/New_York"])
 def test_time_is_counted_from_the_start_whatever_the_zone(
     chromium: BrowserContext, tmp_path: Path, zone: str

@@ -87,6 +87,7 @@ def test_a_proxy_that_refuses_a_file_is_named(
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("query", ["?theme=light", "?theme=dark&lang=zh"])
 def test_the_place_to_drop_is_accessible_and_fits(

@@ -22,7 +22,13 @@ PRINTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "one_device" else [])
+        for name in STRATEGIES
+    ],
+)
 @pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "digits-mlp"])
 def test_it_runs_and_its_trace_opens(
     tmp_path: Path, workload: str, strategy: str, capsys: pytest.CaptureFixture[str]

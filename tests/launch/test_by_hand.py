@@ -55,6 +55,7 @@ def test_a_task_that_never_comes_up_is_named_with_address_and_last_error(tmp_pat
     assert manifest(tmp_path / "w")["outcome"] == "failed"
 
 
+@pytest.mark.slow
 def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) -> None:
     """worker:0 is long done when worker:1 comes, whose session spans both."""
     cluster = ("--cluster", str(cluster_file(tmp_path, *free_ports(3))))

@@ -91,6 +91,7 @@ def test_nine_rows_give_batches_of_four_four_and_one(nine: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_each_worker_captures_what_its_share_of_nine_rows_needs(nine: Path) -> None:
     flags = ("--strategy", "parameter_server_v1", "--workers", "2", "--steps", "6", "--json")
     done = tracer("run", "nine:make", *flags, "--out", "t", cwd=nine)
@@ -103,6 +104,7 @@ def test_each_worker_captures_what_its_share_of_nine_rows_needs(nine: Path) -> N
     ]
 
 
+@pytest.mark.slow
 def test_many_signatures_are_named_in_a_warning(nine: Path) -> None:
     flags = ("--strategy", "one_device", "--steps", "8", "--out", "t", "--in-process")
     done = tracer("run", "nine:ragged", *flags, cwd=nine)

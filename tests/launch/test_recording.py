@@ -86,6 +86,7 @@ def tasks_of(receiver: Receiver) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_not_there_fails_no_run_and_is_told_of(tmp_path: Path) -> None:
     with http_receiver() as receiver:
         pass
@@ -99,6 +100,7 @@ def test_a_receiver_that_is_not_there_fails_no_run_and_is_told_of(tmp_path: Path
     assert manifest(tmp_path / "t")["export"]["not_exported"] == counts["written"]
 
 
+@pytest.mark.slow
 def test_the_environment_names_receiver_service_and_attributes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +118,7 @@ def test_the_environment_names_receiver_service_and_attributes(
         assert resource["deployment.environment.name"] == "lab"
 
 
+@pytest.mark.slow
 def test_a_sampler_takes_the_same_steps_on_every_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +130,7 @@ def test_a_sampler_takes_the_same_steps_on_every_task(
     assert steps["worker:0"] == steps["worker:1"] == steps["ps:0"]
 
 
+@pytest.mark.slow
 def test_where_the_sdk_is_disabled_a_run_records_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +152,7 @@ def test_less_detail_is_fewer_kinds(tmp_path: Path) -> None:
     assert not kinds & kinds_beyond("step")
 
 
+@pytest.mark.slow
 def test_recording_stops_at_the_size_that_is_given_and_the_run_goes_on(tmp_path: Path) -> None:
     size = ("--max-trace-size", "200KB")
     printed, said = run(tmp_path / "t", *ONE_DEVICE, "--steps", "6000", *size)

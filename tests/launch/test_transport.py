@@ -59,6 +59,7 @@ def test_a_graph_is_run_over_the_launchers_own_socket(tmp_path: Path) -> None:
     assert ways_of(open_trace(tmp_path / "local"), "RunStep") == {("vizdist.local", "unix")}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_killed_task_is_named_at_once_and_leaves_no_socket(tmp_path: Path) -> None:
     trace = tmp_path / "t"
@@ -79,6 +80,7 @@ def test_a_killed_task_is_named_at_once_and_leaves_no_socket(tmp_path: Path) -> 
     assert manifest(trace)["outcome"] == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_tasks_started_by_hand_find_each_others_sockets(tmp_path: Path) -> None:
     cluster = ("--cluster", str(cluster_file(tmp_path, *free_ports(2))), "--transport", "local")

@@ -101,6 +101,8 @@ export class Hands {
     view.repaint();
     if (!hit) return;
     this.hoverTimer = setTimeout(() => {
+      const still = this.hitAt(x, y); // another graph may have come meanwhile
+      if (still?.id !== hit.id || still?.node !== hit.node) return;
       view.hover = hit;
       this.showTip(hit, x, y);
       view.repaint();

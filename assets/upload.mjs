@@ -1,8 +1,6 @@
 // Opens a trace file from the viewer's disk: sends it to this server, goes to what it became.
 import { prefix } from "./selection.mjs";
 
-const LIMIT_BYTES = 16 * 2 ** 20;
-
 /** Says how it goes, in the words that the page carries; `text` is the server's own reason. */
 function say(name, text = "") {
   const place = document.getElementById("upload-says");
@@ -20,7 +18,7 @@ export function pageHeaders() {
 }
 
 async function send(file) {
-  if (file.size > LIMIT_BYTES) {
+  if (file.size > Number(document.getElementById("upload-says").dataset.limit)) {
     say("large");
     return;
   }

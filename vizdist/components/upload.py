@@ -8,17 +8,18 @@ from dash.development.base_component import Component
 from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon
 from vizdist.i18n import Lang, t
+from vizdist.routes.upload import BODY_BYTES
 from vizdist.store.library import FILE_SUFFIXES
-
-MAX_MIB = 16  #: what routes.upload takes
 
 
 def opener(lang: Lang) -> Component:
     """assets/upload.mjs sends what is dropped or chosen, and goes to the trace it became."""
+    limit = BODY_BYTES >> 20
     words: dict[str, Any] = {
-        f"data-{name}": t(f"upload.{name}", lang, limit=MAX_MIB)
+        f"data-{name}": t(f"upload.{name}", lang, limit=limit)
         for name in ("sending", "large", "unreachable", "refused")
     }
+    words["data-limit"] = str(BODY_BYTES)
     chooses: dict[str, Any] = {"data-choose": ",".join((*FILE_SUFFIXES, ".gz"))}
     return html.Div(
         [
@@ -26,7 +27,7 @@ def opener(lang: Lang) -> Component:
             html.Div(
                 [
                     html.B(t("upload.drop", lang)),
-                    html.Span(t("upload.formats", lang, limit=MAX_MIB)),
+                    html.Span(t("upload.formats", lang, limit=limit)),
                 ],
                 className="opener-words",
             ),

@@ -54,6 +54,7 @@ def _slices(trace: Trace, pids: dict[str, int], redactor: Redactor | None) -> It
     if redactor is not None:
         kinds = tuple(map(redactor.kind, kinds))
     words = {name: tuple(map(hide, spans.words[name])) for name in ("name", *_TEXTS)}
+    duration = spans.duration  # made anew each time it is asked for
     for at in range(len(spans)):
         args: Event = {
             name: words[name][code]
@@ -67,7 +68,7 @@ def _slices(trace: Trace, pids: dict[str, int], redactor: Redactor | None) -> It
             "name": words["name"][_code(trace, "name", at)],
             "cat": kinds[_code(trace, "kind", at)],
             "ts": (int(spans.start[at]) - trace.start) / 1000,
-            "dur": int(spans.duration[at]) / 1000,
+            "dur": int(duration[at]) / 1000,
             **_place(trace, pids, at),
             "args": args,
         }

@@ -263,6 +263,7 @@ def run_import(options: argparse.Namespace) -> int:
     """Makes one trace folder: of the folders of one run, or of one file of any known format."""
     from vizdist.store.exporters import otlp  # noqa: PLC0415
     from vizdist.store.merging import merge_folders  # noqa: PLC0415
+    from vizdist.store.redaction import AsItIs  # noqa: PLC0415
 
     if options.out.suffix != otlp.FOLDER_SUFFIX:
         raise RequestError(f"-o {options.out}: a trace folder is called NAME{otlp.FOLDER_SUFFIX}")
@@ -270,7 +271,7 @@ def run_import(options: argparse.Namespace) -> int:
     paths = [_existing(path) for path in options.traces]
     if len(paths) == 1 and paths[0].is_file():
         trace = open_trace(paths[0], time_unit=options.time_unit)
-        num_spans = otlp.write(trace, options.out, None)
+        num_spans = otlp.write(trace, options.out, AsItIs())
     else:
         num_spans = merge_folders(paths, options.out).written
     print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)
@@ -288,12 +289,12 @@ def _check_free(out: Path) -> None:
 def run_export(options: argparse.Namespace) -> int:
     """Writes a trace in another format: what could be read of it, all times and numbers kept."""
     from vizdist.store.exporters import chrome_json, csv_table, otlp  # noqa: PLC0415
-    from vizdist.store.redaction import Redactor  # noqa: PLC0415
+    from vizdist.store.redaction import AsItIs, Redactor  # noqa: PLC0415
 
     _check_free(options.out)
     write = {"otlp": otlp.write, "perfetto": chrome_json.write, "csv": csv_table.write}
     trace = open_trace(_existing(options.trace))
-    redactor = Redactor(trace) if options.redact else None
+    redactor = Redactor(trace) if options.redact else AsItIs()
     num_spans = write[options.format](trace, options.out, redactor)
     print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)
     return 0

@@ -1,1 +1,1 @@
-"""One format a file: `write(trace, path, redactor)`; a redactor of None leaves all as it is."""
+"""One format a file: `write(trace, path, redactor)`; an `AsItIs` leaves all as it is."""

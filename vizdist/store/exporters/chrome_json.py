@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from vizdist.store.details import hex_id
-from vizdist.store.redaction import Redactor
+from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
 
 Event = dict[str, Any]
@@ -16,7 +16,7 @@ _NUMBERS = ("bytes", "wait", "step")
 _TEXTS = ("op", "device", "key")
 
 
-def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
+def write(trace: Trace, path: Path, redactor: AsItIs) -> int:
     """Returns the number of spans. Times count from the trace's start, which is in `otherData`."""
     other = {"startTimeUnixNano": str(trace.start), "displayTimeUnit": "ns"}
     with path.open("wb") as file:
@@ -30,13 +30,13 @@ def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
     return len(trace)
 
 
-def _events(trace: Trace, redactor: Redactor | None) -> Iterator[Event]:
+def _events(trace: Trace, redactor: AsItIs) -> Iterator[Event]:
     pids = {task: number for number, task in enumerate(trace.tasks, 1)}
     for task, pid in pids.items():
-        name = redactor.task(task) if redactor is not None else task
+        name = redactor.task(task)
         yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
     for row in trace.rows:
-        lane = redactor.text(row.lane) if redactor is not None else row.lane
+        lane = redactor.text(row.lane)
         name = f"{lane} · {row.depth}" if row.depth else lane
         for kind, args in (
             ("thread_name", {"name": name}),
@@ -47,13 +47,10 @@ def _events(trace: Trace, redactor: Redactor | None) -> Iterator[Event]:
     yield from _flows(trace, pids)
 
 
-def _slices(trace: Trace, pids: dict[str, int], redactor: Redactor | None) -> Iterator[Event]:
+def _slices(trace: Trace, pids: dict[str, int], redactor: AsItIs) -> Iterator[Event]:
     spans = trace.all
-    hide = redactor.text if redactor is not None else lambda text: text
-    kinds = spans.words["kind"]
-    if redactor is not None:
-        kinds = tuple(map(redactor.kind, kinds))
-    words = {name: tuple(map(hide, spans.words[name])) for name in ("name", *_TEXTS)}
+    kinds = tuple(map(redactor.kind, spans.words["kind"]))
+    words = {name: tuple(map(redactor.text, spans.words[name])) for name in ("name", *_TEXTS)}
     duration = spans.duration  # made anew each time it is asked for
     for at in range(len(spans)):
         args: Event = {

@@ -1,14 +1,14 @@
 """A table of spans as CSV, a line a span, in the order of their start."""
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from vizdist.store.details import flag_names, hex_id
-from vizdist.store.redaction import Redactor
+from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
 
 HEAD: Final = (
@@ -19,7 +19,7 @@ HEAD: Final = (
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
+def write(trace: Trace, path: Path, redactor: AsItIs) -> int:
     """Returns the number of spans. Times are ns since the epoch; 0: not recorded."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -28,13 +28,11 @@ def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
     return len(trace)
 
 
-def _rows(trace: Trace, redactor: Redactor | None) -> Iterator[list[object]]:
+def _rows(trace: Trace, redactor: AsItIs) -> Iterator[list[object]]:
     spans = trace.all
-    hide: Callable[[str], str] = redactor.text if redactor is not None else str
-    hide_task: Callable[[str], str] = redactor.task if redactor is not None else str
-    hide_kind: Callable[[str], str] = redactor.kind if redactor is not None else str
+    hide = {"kind": redactor.kind}
     words = {
-        name: tuple(plain((hide_kind if name == "kind" else hide)(text)) for text in texts)
+        name: tuple(plain(hide.get(name, redactor.text)(text)) for text in texts)
         for name, texts in spans.words.items()
     }
     for at in np.argsort(spans.start, kind="stable").tolist():
@@ -42,7 +40,7 @@ def _rows(trace: Trace, redactor: Redactor | None) -> Iterator[list[object]]:
         number = {name: int(column[at]) for name, column in spans.columns.items()}
         text = {name: words[name][number[name]] for name in ("kind", "name", "op", "device", "key")}
         yield [
-            plain(hide_task(row.task)), plain(hide(row.lane)), row.depth,
+            plain(redactor.task(row.task)), plain(redactor.text(row.lane)), row.depth,
             text["kind"], text["name"], text["op"], text["device"], number["step"], number["start"],
             number["end"] - number["start"], number["ready"], number["wait"], number["bytes"],
             text["key"], f"{number['trace_hi']:016x}{number['trace_lo']:016x}",

@@ -1,6 +1,6 @@
 """The spans of a trace as OTLP documents, in the order of their files, a line each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +12,7 @@ from vizdist.store.importing import DETAILS_FILE
 from vizdist.store.otlp_reader import SpanFile
 from vizdist.store.trace import Trace
 
-Document = dict[str, Any]
+Document = Mapping[str, Any]
 
 _LINE_SPANS = 256
 

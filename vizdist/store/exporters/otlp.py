@@ -13,18 +13,16 @@ from tracer.model.trace_folder import Manifest, manifest_path, spans_path
 from vizdist.store.exporters.documents import Document, documents_of
 from vizdist.store.otlp_record import task_of
 from vizdist.store.otlp_spans import camel_keys
-from vizdist.store.redaction import Redactor
+from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
 
 FOLDER_SUFFIX = ".trace"
 _MEMBER_LINES = 64
 
 
-def write(trace: Trace, path: Path, redactor: Redactor | None) -> int:
+def write(trace: Trace, path: Path, redactor: AsItIs) -> int:
     """Returns the number of spans. A path that ends with .trace becomes a folder."""
-    documents = documents_of(trace)
-    if redactor is not None:
-        documents = map(redactor.document, documents)
+    documents = map(redactor.document, documents_of(trace))
     if path.suffix == FOLDER_SUFFIX:
         return _write_folder(trace, path, documents, redactor)
     with path.open("wb") as file:
@@ -65,7 +63,7 @@ def _num_spans(document: Document) -> int:
 
 
 def _write_folder(
-    trace: Trace, folder: Path, documents: Iterable[Document], redactor: Redactor | None
+    trace: Trace, folder: Path, documents: Iterable[Document], redactor: AsItIs
 ) -> int:
     """The columns are left to whoever opens it, who makes an index."""
     folder.mkdir()
@@ -76,8 +74,7 @@ def _write_folder(
             path.parent.mkdir(exist_ok=True)
             with path.open("ab") as file:
                 written[task] += _write_lines(file, own, packed=True)
-    manifest = trace.manifest if redactor is None else redactor.manifest(trace.manifest)
-    text = _counted(manifest, written).to_json()
+    text = _counted(redactor.manifest(trace.manifest), written).to_json()
     manifest_path(folder).write_text(text, encoding="utf-8")
     return sum(written.values())
 

@@ -81,6 +81,12 @@ class FileBlocks:
             head = member.rest or file.read(BLOCK_BYTES)
 
 
+def packed_member(text: bytes, level: int = zlib.Z_DEFAULT_COMPRESSION) -> bytes:
+    """A whole member."""
+    engine = zlib.compressobj(level, wbits=31)
+    return engine.compress(text) + engine.flush()
+
+
 def check_limit(name: str, num_bytes: int, limit: int | None) -> None:
     if limit is not None and num_bytes > limit:
         raise TraceError(

@@ -1,7 +1,6 @@
 """What an importer hands spans to: columns, details of spans whose file has no lines, problems."""
 
 import codecs
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from vizdist.store.columns import ColumnsBuilder, SpanRecord
-from vizdist.store.gzip_members import FileBlocks
+from vizdist.store.gzip_members import FileBlocks, packed_member
 from vizdist.store.problems import Problem, problem
 from vizdist.store.reading import Reading
 from vizdist.store.text_repair import JsonText
@@ -44,8 +43,7 @@ class Details:
     def _flush(self) -> None:
         if self._file is None:
             self._file = self._path.open("wb")
-        engine = zlib.compressobj(1, wbits=31)
-        packed = engine.compress(b"\n".join(self._lines) + b"\n") + engine.flush()
+        packed = packed_member(b"\n".join(self._lines) + b"\n", level=1)
         self._offset += self._file.write(packed)
         self._lines.clear()
 

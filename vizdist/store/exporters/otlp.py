@@ -1,6 +1,5 @@
 """OTLP/JSON lines: one file, or a trace folder with a file a task."""
 
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ import orjson
 
 from tracer.model.trace_folder import Manifest, manifest_path, spans_path
 from vizdist.store.exporters.documents import Document, documents_of
+from vizdist.store.gzip_members import packed_member
 from vizdist.store.otlp_record import task_of
 from vizdist.store.otlp_spans import camel_keys
 from vizdist.store.redaction import AsItIs
@@ -33,7 +33,7 @@ def _write_lines(file: BinaryIO, documents: Iterable[Document], *, packed: bool)
     num_spans = 0
     for group in _groups(documents):
         text = b"".join(orjson.dumps(document) + b"\n" for document in group)
-        file.write(_member(text) if packed else text)
+        file.write(packed_member(text) if packed else text)
         num_spans += sum(map(_num_spans, group))
     return num_spans
 
@@ -47,11 +47,6 @@ def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
             group = []
     if group:
         yield group
-
-
-def _member(text: bytes) -> bytes:
-    engine = zlib.compressobj(wbits=31)
-    return engine.compress(text) + engine.flush()
 
 
 def _num_spans(document: Document) -> int:

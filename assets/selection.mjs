@@ -51,23 +51,40 @@ export function prefix() {
 
 // Callbacks of components/shell.py
 
-/** What the stores were last given from the address, or the address from them. */
-let agreed = null;
+/** The address and the stores, and what both last agreed on. An echo that comes late must not be
+    written over what Back, or the viewer's next click, has changed. */
+export class Agreement {
+  #agreed = null;
+  #isAwaited = false; // the stores were given this address, but have not been seen to hold it
 
-/** Whether one side says something of its own, and not merely what both agreed on before. An echo
-    that comes late must not be written over what Back, or the viewer's next click, has changed. */
-export function isNews(stores, before) {
-  return !equal(stores, before);
+  /** Whether the stores must be given the address: it says something of its own, or what it said
+      has not arrived. Dash drops the answer of a callback that is asked anew before it lands. */
+  read(address, stores) {
+    if (equal(address, this.#agreed) && !this.#isAwaited) return false;
+    this.#agreed = address;
+    this.#isAwaited = !equal(address, stores);
+    return true;
+  }
+
+  /** Whether the address must be changed to what the stores hold. */
+  write(stores) {
+    this.#isAwaited = false;
+    if (equal(stores, this.#agreed)) return false;
+    this.#agreed = stores;
+    return true;
+  }
 }
+
+const agreement = new Agreement();
+const held = (sel, step, stage) => ({ sel: sel ?? null, step: step ?? null, stage: stage ?? null });
 
 export function readAddress(_pathname, _search, route, sel, step, stage, theme) {
   const { no_update: keep } = window.dash_clientside;
   const now = parse(location.search);
-  const isEcho = !isNews(now, agreed); // what we wrote ourselves; the stores may have gone on
-  agreed = now;
+  const isNews = agreement.read(now, held(sel, step, stage));
   const root = document.documentElement;
   const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
-  const fresh = (value, old) => (isEcho || equal(value, old) ? keep : value);
+  const fresh = (value, old) => (!isNews || equal(value, old) ? keep : value);
   const isHere = route?.path === here.path && route?.lang === here.lang;
   return [
     isHere ? keep : here, fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
@@ -76,8 +93,5 @@ export function readAddress(_pathname, _search, route, sel, step, stage, theme) 
 }
 
 export function writeAddress(sel, step, stage) {
-  const stores = { sel: sel ?? null, step: step ?? null, stage: stage ?? null };
-  if (!isNews(stores, agreed)) return;
-  agreed = stores;
-  visit({ sel: formatSelection(sel), step, stage });
+  if (agreement.write(held(sel, step, stage))) visit({ sel: formatSelection(sel), step, stage });
 }

@@ -1,7 +1,7 @@
 // The address bar as state: what goes in comes out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amend, equal, formatSelection, isNews, parse, parseSelection } from "../../assets/selection.mjs";
+import { Agreement, amend, equal, formatSelection, parse, parseSelection } from "../../assets/selection.mjs";
 
 test("a selection survives the address bar, colons and slashes in its id too", () => {
   for (const id of ["0123456789abcdef", "train/update_w1", "/job:ps/replica:0;x;edge_1_w;0:0"]) {
@@ -32,9 +32,27 @@ test("values are equal by what they say", () => {
   assert.ok(!equal(1, 2));
 });
 
-test("stores that say what the address said before are no news", () => {
-  const before = parse("?step=3&sel=node:mm");
-  assert.ok(!isNews({ sel: { type: "node", id: "mm" }, step: 3, stage: null }, before));
-  assert.ok(isNews({ sel: null, step: 3, stage: null }, before));
-  assert.ok(isNews(before, null));
+const mm = parse("?step=3&sel=node:mm");
+const none = parse("?step=3");
+
+test("stores that say what the address said before do not write it again", () => {
+  const agreement = new Agreement();
+  assert.ok(agreement.read(mm, parse("")));
+  assert.ok(!agreement.write(mm));
+  assert.ok(agreement.write(none));
+});
+
+test("an address that the stores wrote is not given back to them", () => {
+  const agreement = new Agreement();
+  assert.ok(agreement.write(mm));
+  assert.ok(!agreement.read(mm, none)); // the viewer has pressed Escape meanwhile
+});
+
+test("an address is given again until the stores were seen to hold it", () => {
+  const agreement = new Agreement();
+  assert.ok(agreement.write(none));
+  assert.ok(agreement.read(mm, none)); // Back, and its answer is lost
+  assert.ok(agreement.read(mm, none));
+  assert.ok(!agreement.write(mm)); // it arrived
+  assert.ok(!agreement.read(mm, none)); // and Escape follows
 });

@@ -110,6 +110,8 @@ class _Inference:
 
     def _computed(self, node: Node, op: OpDef, inputs: list[Any]) -> Outputs:
         """Small values from real inputs are computed, once it is known that they are small."""
+        if op.is_control_flow or op.is_async:
+            return tuple(map(_without_data, op.infer(node, inputs))) if op.infer else ()
         host = {port % len(inputs) for port in op.host_inputs}
         if any(isinstance(inputs[p], torch.Tensor) and not _is_real(inputs[p]) for p in host):
             return ()

@@ -8,7 +8,7 @@ may ask of the runtime, which implements them.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 
@@ -17,6 +17,12 @@ from tracer.model.graph import Node, TensorSpec
 
 #: (*inputs) → one tensor, a tuple of tensors for several outputs; ignored where an op has no output
 Kernel = Callable[..., Any]
+
+#: takes a wait back: the kernel then ends with CANCELLED, unless it has ended meanwhile
+Cancel = Callable[[], None]
+
+#: (done, *inputs) → None, or how to take the wait back if the step fails meanwhile; `done`: Done
+AsyncKernel = Callable[..., Cancel | None]
 
 #: (node, inputs as far as they are known) → the outputs' specs; see tracer.ops.shapes
 Infer = Callable[[Node, list[Any]], tuple[TensorSpec, ...]]
@@ -42,6 +48,27 @@ class OpError(Exception):
                 return cls("INVALID_ARGUMENT", str(error))
             case _:
                 return cls("INTERNAL", f"{type(error).__name__}: {error}")
+
+
+class Dead:
+    """What stands for the value of a branch that was not taken; there is one, DEAD."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "DEAD"
+
+
+DEAD: Final = Dead()
+
+
+class Done(Protocol):
+    """How an asynchronous kernel ends: once, on any thread, perhaps before its call has returned.
+
+    `result` is what a kernel would return, `error` why there is none.
+    """
+
+    def __call__(self, result: Any = None, error: Exception | None = None) -> None: ...
 
 
 class Clock(Protocol):
@@ -142,10 +169,13 @@ class OpDef:
     there without work for a GPU, since they are its inputs or share their memory. `host_inputs` and
     `host_outputs` are the ports that hold values for the host (shapes, axes), also where the kernel
     runs on a GPU (TF's `HostMemory`); -1 is the last one.
+    `is_async`: it binds to an AsyncKernel, which waits without a thread (a queue that is empty): its
+    call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD, and is
+    never computed ahead of a step.
     """
 
     name: str
-    bind: Callable[[Node, OpContext], Kernel]
+    bind: Callable[[Node, OpContext], Kernel | AsyncKernel]
     num_outputs: int | Callable[[Node], int] = 1
     infer: Infer | None = None
     stateful: bool = False
@@ -154,6 +184,8 @@ class OpDef:
     num_variables: int = 0
     is_transfer: bool = False
     is_view: bool = False
+    is_async: bool = False
+    is_control_flow: bool = False
     says: str = ""
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()

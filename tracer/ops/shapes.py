@@ -42,6 +42,11 @@ def reduced_by(dims_of: Callable[[torch.Tensor, int], tuple[int, ...]], dtype: s
     return infer
 
 
+def same(_node: Node, inputs: list[Any]) -> Specs:
+    """Of an op that hands its first input on."""
+    return (spec_of(inputs[0]),)
+
+
 def matmul(node: Node, inputs: list[Any]) -> Specs:
     a, b = inputs
     rows = a.shape[1 if node.attrs.get("transpose_a") else 0]

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from dataclasses import replace
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -31,14 +32,14 @@ from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
 from tracer.model.graph_json import read_graph_file
 from tracer.model.json_text import plain_json, read_text
-from tracer.model.option import describe_options, option_line
+from tracer.model.option import Declared
 from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
 from tracer.passes.optimize import named_passes
-from tracer.strategies.registry import STRATEGIES
 
 if TYPE_CHECKING:
     from tracer.launch.jobs import Job
+    from tracer.workloads.graph_workload import GraphWorkload
     from tracer.workloads.requested import Requested
 
 # ruff: noqa: PLC0415 (torch takes seconds to import: only commands that run something pay for it)
@@ -174,14 +175,32 @@ def _requested(parsed: argparse.Namespace) -> "Requested | None":
     return Requested.named(parsed.workload)
 
 
-def _job(plan: Plan, requested: "Requested | None") -> "Job":
-    """The job of a command line; what it trains is made at once, so that it is refused at once."""
+def _declared(requested: "Requested | None") -> tuple[Declared, bool]:
+    """Its options, and whether it is a graph."""
+    return (requested.options, requested.is_graph) if requested else ({}, False)
+
+
+def _planned(plan: Plan, requested: "Requested | None") -> tuple[Plan, "Job"]:
+    """The job of a command line; what it runs is made at once, so that it is refused at once.
+
+    A graph says how many steps it is worth, where nobody did.
+    """
     from tracer.launch.jobs import GraphJob, ModuleJob
 
-    if requested is None:
-        return GraphJob(plan, read_graph_file(Path(plan.graph_file)))
+    if requested is None or requested.is_graph:
+        graph = _graph(plan, requested)
+        plan = replace(plan, steps=plan.steps or graph.steps)
+        return plan, GraphJob(plan, graph)
     workload = requested.make(plan.options, plan.seed)
-    return ModuleJob(plan, lambda: workload)
+    return plan, ModuleJob(plan, lambda: workload)
+
+
+def _graph(plan: Plan, requested: "Requested | None") -> "GraphWorkload":
+    from tracer.workloads.graph_workload import GraphWorkload
+
+    if requested is None:
+        return GraphWorkload(read_graph_file(Path(plan.graph_file)))
+    return requested.make_graph(plan.options, plan.seed)
 
 
 def _job_of_child(plan: Plan) -> "Job":
@@ -189,8 +208,8 @@ def _job_of_child(plan: Plan) -> "Job":
     from tracer.launch.jobs import ModuleJob
     from tracer.workloads.requested import Requested
 
-    if plan.graph_file:
-        return _job(plan, None)
+    if not plan.strategy:
+        return _planned(plan, Requested.named(plan.workload) if plan.workload else None)[1]
     return ModuleJob(plan, lambda: Requested.named(plan.workload).make(plan.options, plan.seed))
 
 
@@ -198,11 +217,11 @@ def _run(parsed: argparse.Namespace) -> int:
     from tracer.launch.run import run_job
 
     requested = _requested(parsed)
-    plan = plan_from(parsed, requested.options if requested else {})
+    plan = plan_from(parsed, *_declared(requested))
     progress = ProgressLine()
     try:
         with interrupted_by_signals(), _users_prints_aside(parsed):
-            printed = run_job(plan, _job(plan, requested), progress)
+            printed = run_job(*_planned(plan, requested), progress)
     except RunFailed as failed:
         if parsed.json:
             _print_json({"error": failed.failure.to_json()})
@@ -248,8 +267,10 @@ def _task(parsed: argparse.Namespace) -> int:
         os._exit(EXIT_DONE)  # all is closed; taking torch apart would cost another second
     requested = _requested(parsed)
     cluster = cluster_of(parsed.cluster)
-    plan = plan_of_task(parsed, task, cluster, requested.options if requested else {})
-    job = _job(plan, requested) if parsed.workload else ServeJob(plan, cluster)
+    plan = plan_of_task(parsed, task, cluster, *_declared(requested))
+    job: Job = ServeJob(plan, cluster)
+    if parsed.workload:
+        plan, job = _planned(plan, requested)
     progress = ProgressLine()
     try:
         with interrupted_by_signals():
@@ -317,27 +338,11 @@ def _schema(parsed: argparse.Namespace) -> int:
 
 
 def _list(parsed: argparse.Namespace) -> int:
-    from tracer.workloads.factory import options_of, says_of
-    from tracer.workloads.registry import WORKLOADS
+    from tracer.workloads.listing import listed, listing_lines
 
-    workloads = {name: (says_of(make), options_of(make, name)) for name, make in WORKLOADS.items()}
-    strategies = {name: (each.says, each.options) for name, each in STRATEGIES.items()}
-    titled = {"workloads": workloads, "strategies": strategies}
     if parsed.json:
-        _print_json(
-            {
-                title: {
-                    name: {"says": says, "options": describe_options(options)}
-                    for name, (says, options) in rows.items()
-                }
-                for title, rows in titled.items()
-            }
-        )
+        _print_json(listed())
         return EXIT_DONE
-    for title, rows in titled.items():
-        print(title)
-        for name, (says, options) in rows.items():
-            print(f"  {name:22} {says}")
-            for option_name, option in options.items():
-                print(f"    --option {option_line(option_name, option)}")
+    for line in listing_lines():
+        print(line)
     return EXIT_DONE

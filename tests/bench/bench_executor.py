@@ -22,7 +22,7 @@ from tracer.capture_graph.capture import Batch
 from tracer.capture_graph.optimizers import SGD, Adam
 from tracer.runtime.session import DirectSession
 from tracer.runtime.worker_env import ExecutorKind
-from tracer.workloads.registry import WORKLOADS
+from tracer.workloads.registry import MODULES
 from tracer.workloads.workload import Workload
 
 ROUNDS = 40
@@ -78,7 +78,7 @@ def microseconds(step: Step, batches: list[Batch]) -> tuple[float, float]:
 
 
 def compare(name: str) -> dict[str, object]:
-    workload = WORKLOADS[name]()
+    workload = MODULES[name]()
     batches = list(islice(workload.batches(0, 0, 1), BLOCK_STEPS[name]))
     generated_session, generated = session_step(workload, "generated")
     queue_session, queue = session_step(workload, "queue")

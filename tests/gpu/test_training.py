@@ -11,14 +11,14 @@ import pytest
 
 from tests.launch.commands import tracer
 from tracer.strategies.registry import STRATEGIES
-from tracer.workloads.registry import WORKLOADS
+from tracer.workloads.registry import MODULES as BUNDLED
 from vizdist.analysis.step_split import split_of_client
 from vizdist.store.trace import Trace, open_trace
 
 STEPS = 20
 #: how near to the CPU's the loss must be; a GPU draws other numbers from a seed for Dropout
 LIKE_CPU = {"digits-mlp": 0.001, "digits-cnn": 0.5, "char-transformer": 0.02}
-MODULES = [name for name in LIKE_CPU if name in WORKLOADS]
+MODULES = [name for name in LIKE_CPU if name in BUNDLED]
 DEVICES = ("cuda:0", "cuda:0,cuda:0")
 RUNS = list(product(MODULES, STRATEGIES, DEVICES))
 

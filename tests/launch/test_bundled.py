@@ -8,7 +8,7 @@ import pytest
 
 from tests.launch.commands import tracer
 from tracer.strategies.registry import STRATEGIES
-from tracer.workloads.registry import WORKLOADS
+from tracer.workloads.registry import MODULES
 from vizdist.cli import main
 from vizdist.store.trace import open_trace
 
@@ -29,7 +29,7 @@ PRINTED = [
         for name in STRATEGIES
     ],
 )
-@pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "digits-mlp"])
+@pytest.mark.parametrize("workload", [name for name in MODULES if name != "digits-mlp"])
 def test_it_runs_and_its_trace_opens(
     tmp_path: Path, workload: str, strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,16 @@ def test_a_graph_runs_one_step_and_a_module_a_hundred() -> None:
     assert plan_of("digits-mlp", "--strategy", "one_device").steps == 100
 
 
+def test_a_graph_workload_has_options_and_says_itself_how_many_steps_it_is_worth() -> None:
+    plan = plan_from(asked("rows", "--option", "batch=8"), DECLARED, is_graph=True)
+    assert (plan.strategy, plan.options["batch"], plan.steps) == ("", "8", 0)
+    assert plan_from(asked("rows", "--steps", "3"), DECLARED, is_graph=True).steps == 3
+    with pytest.raises(BadRequest, match="--strategy is for modules"):
+        plan_from(asked("rows", "--strategy", "one_device"), DECLARED, is_graph=True)
+    with pytest.raises(OptionError, match="rows declares: batch, last"):
+        plan_from(asked("rows", "--option", "rows=8"), DECLARED, is_graph=True)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -25,6 +25,8 @@ from tracer.launch.plan import Plan
         (("digit-mlp",), "did you mean digits-mlp"),
         (("missing.json", "--workers", "2"), "--workers is for modules"),
         (("missing.json", "--option", "a=1"), "--option is for modules"),
+        (("diamond", "--ps", "2"), "--ps is for modules; a graph names its devices itself"),
+        (("diamond", "--option", "size=0"), "size must be a whole number from 1 on"),
         (("digits-mlp", "--strategy", "nothing"), "unknown strategy 'nothing'. There are: one_d"),
         (("digits-mlp", "--strategy", "parameter_server_v1", "--workers", "9999"), "1 to 1024"),
         (("digits-mlp", "--strategy=one_device", "--step-timeot=3"), "did you mean --step-timeout"),

@@ -10,7 +10,7 @@ from tests.fake_gpu import FakeDriver
 from tests.fakes import FakeClock
 from tests.training.trained import trained
 from tracer.strategies.registry import STRATEGIES
-from tracer.workloads.registry import WORKLOADS
+from tracer.workloads.registry import MODULES
 
 STEPS = 3
 LONG = ("char-transformer",)
@@ -31,13 +31,13 @@ class RecordersClock(FakeClock):
     ("name", "strategy"),
     [
         pytest.param(name, strategy, marks=pytest.mark.slow if name in LONG else ())
-        for name, strategy in product(WORKLOADS, STRATEGIES)
+        for name, strategy in product(MODULES, STRATEGIES)
     ],
 )
 def test_a_workload_learns_on_gpus_what_it_learns_on_a_cpu(name: str, strategy: str) -> None:
     driver = FakeDriver(RecordersClock())
-    there = trained(WORKLOADS[name](), strategy, STEPS, devices=DEVICES, driver=driver)
-    here = trained(WORKLOADS[name](), strategy, STEPS)
+    there = trained(MODULES[name](), strategy, STEPS, devices=DEVICES, driver=driver)
+    here = trained(MODULES[name](), strategy, STEPS)
     assert there.fitted.losses == here.fitted.losses
     assert there.variables.keys() == here.variables.keys()
     for variable, value in here.variables.items():

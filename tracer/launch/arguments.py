@@ -28,7 +28,7 @@ from tracer.strategies.registry import STRATEGIES, find_strategy
 from tracer.strategies.strategy import StrategyError, Topology
 
 LIMITS = Limits()
-_OF_MODULES = ("--strategy", "--workers", "--ps", "--devices", "--ps-devices", "--option")
+_OF_MODULES = ("--strategy", "--workers", "--ps", "--devices", "--ps-devices")
 _OF_CLIENTS = ("--strategy", "--option", "--steps", "--seed", "--trace")
 _OF_RUNS = ("--workers", "--ps", "--in-process", "--json")
 
@@ -46,7 +46,7 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
     "--steps": {
         "type": int,
         "metavar": "N",
-        "help": "steps each client runs (module 100, graph 1)",
+        "help": "steps each client runs (module 100, graph file 1, else the workload's)",
     },
     "--seed": {
         "type": int,
@@ -134,7 +134,11 @@ def secret_of(file: str | None) -> str:
 
 
 def plan_of_task(
-    parsed: argparse.Namespace, task: TaskName, cluster: ClusterSpec, declared: Declared
+    parsed: argparse.Namespace,
+    task: TaskName,
+    cluster: ClusterSpec,
+    declared: Declared,
+    is_graph: bool = False,
 ) -> Plan:
     """The plan of a task started by hand; the cluster says how many tasks of each job there are.
 
@@ -146,7 +150,7 @@ def plan_of_task(
     parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
     run_id = run_id_of(cluster)
     if parsed.workload:
-        return replace(plan_from(parsed, declared), run_id=run_id)
+        return replace(plan_from(parsed, declared, is_graph), run_id=run_id)
     if flag := _given(parsed, _OF_CLIENTS):
         taken = (other for other in RUN_FLAGS if other not in (*_OF_CLIENTS, *_OF_RUNS))
         raise BadRequest(
@@ -178,14 +182,21 @@ class BadRequest(Refusal):
     """A flag with a value that cannot be served; the text says what is allowed."""
 
 
-def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
+def plan_from(
+    parsed: argparse.Namespace,
+    declared: Declared,
+    is_graph: bool = False,
+) -> Plan:
     """The plan that the flags ask for; `declared` are the options of the workload.
 
-    Raises BadRequest, StrategyError, OptionError or GraphError.
+    `is_graph` says that the workload is a graph, as a graph file always is. Raises BadRequest,
+    StrategyError, OptionError or GraphError.
     """
-    is_graph = names_graph(parsed.workload)
-    if is_graph and (flag := _given(parsed, _OF_MODULES)):
-        raise BadRequest(f"{flag} is for modules; a graph file names its devices itself")
+    is_file = names_graph(parsed.workload)
+    is_graph = is_graph or is_file
+    refused = (*_OF_MODULES, "--option") if is_file else _OF_MODULES
+    if is_graph and (flag := _given(parsed, refused)):
+        raise BadRequest(f"{flag} is for modules; a graph names its devices itself")
     if not is_graph and not parsed.strategy:
         raise StrategyError(
             f"{parsed.workload} is a module: say --strategy, one of {', '.join(STRATEGIES)}"
@@ -194,12 +205,12 @@ def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
     return Plan(
         run_id=new_run_id(),
         out=parsed.out or "",
-        workload="" if is_graph else parsed.workload,
-        graph_file=parsed.workload if is_graph else "",
+        workload="" if is_file else parsed.workload,
+        graph_file=parsed.workload if is_file else "",
         strategy=strategy,
-        options=_options(parsed, strategy, declared) if strategy else {},
+        options=_options(parsed, strategy, declared),
         topology=_topology(parsed),
-        steps=_at_least("--steps", parsed.steps, 1, default=1 if is_graph else 100),
+        steps=_steps(parsed, is_file=is_file, is_graph=is_graph),
         seed=_at_least("--seed", parsed.seed, 0, default=0),
         trace=TracePolicy(parsed.trace, sampler_from()),
         limits=_limits(parsed),
@@ -213,6 +224,8 @@ def plan_from(parsed: argparse.Namespace, declared: Declared) -> Plan:
 
 def _options(parsed: argparse.Namespace, strategy: str, declared: Declared) -> Mapping[str, str]:
     """Those of strategy and workload together. Raises OptionError, also where both have one."""
+    if not strategy:
+        return options_in_force(declared, parsed.option, f"{parsed.workload} declares")
     own = STRATEGIES[strategy].options
     if both := own.keys() & declared.keys():
         raise OptionError(
@@ -222,6 +235,13 @@ def _options(parsed: argparse.Namespace, strategy: str, declared: Declared) -> M
     return options_in_force(
         {**own, **declared}, parsed.option, f"{strategy} and {parsed.workload} declare"
     )
+
+
+def _steps(parsed: argparse.Namespace, *, is_file: bool, is_graph: bool) -> int:
+    """0: as many as the graph asks for, once it is made."""
+    if parsed.steps is None and is_graph and not is_file:
+        return 0
+    return _at_least("--steps", parsed.steps, 1, default=1 if is_file else 100)
 
 
 def names_graph(workload: str) -> bool:

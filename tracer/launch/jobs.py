@@ -5,9 +5,10 @@ threads, started by hand) is none of its business.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from itertools import count, repeat
 from typing import Any, Protocol
 
 import torch
@@ -23,7 +24,7 @@ from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
-from tracer.runtime.session import NO_TRACING, Session
+from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import devices_of
 from tracer.training.trainer import (
@@ -36,6 +37,8 @@ from tracer.training.trainer import (
 )
 
 _log = logging.getLogger(__name__)
+
+Feeds = Mapping[str, torch.Tensor]
 
 
 class Stopped(Exception):
@@ -134,12 +137,30 @@ class ModuleJob:
         return step
 
 
-class GraphJob:
-    """A graph file: its cluster is its own, worker:0 (chief:0 where there is one) its master."""
+class RunnableGraph(Protocol):
+    """What a graph workload offers; `tracer.workloads.graph_workload` says more."""
 
-    def __init__(self, plan: Plan, given: GraphFile) -> None:
+    @property
+    def given(self) -> GraphFile: ...
+
+    @property
+    def feeds(self) -> Callable[[int], Iterator[Feeds]] | None: ...
+
+    @property
+    def loss(self) -> str: ...
+
+    @property
+    def evaluation(self) -> Callable[[], tuple[str, Feeds]] | None: ...
+
+
+class GraphJob:
+    """A graph: its cluster is its own, worker:0 (chief:0 where there is one) its master."""
+
+    def __init__(self, plan: Plan, workload: RunnableGraph) -> None:
+        given = workload.given
         self._plan = plan
         self._given = given
+        self._workload = workload
         self.is_local = given.is_direct
         self.cluster = ClusterSpec.of_counts(worker=1) if given.is_direct else given.cluster
         self.clients = frozenset({TaskName("worker", 0)} if given.is_direct else ())
@@ -151,18 +172,47 @@ class GraphJob:
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         """`run.init` once, then the steps; the values of the last one by name, null for targets."""
-        run = self._given.run
+        run, loss = self._given.run, self._workload.loss
+        record = {"vizdist.loss": loss} if loss else {}
         tracing = tracing_of(client.recorder, self._plan.run_id, "run", self._plan.trace)
-        feeds = {name: literal_to_tensor(literal) for name, literal in run.feeds.items()}
         with Session(client.master, self._given.graph, tracing) as session:
             if run.init:
-                with Session(client.master, self._given.graph, NO_TRACING) as aside:
-                    aside.run(run.init)
+                self._run_aside(client, run.init)
             client.line_up()
+            feeds = self._feeds(tracing)
             for number in range(1, self._plan.steps + 1):
                 client.on_step(number)
-                values = session.run(run.names, feeds)
-        return {"result": dict(zip(run.names, map(plain, values), strict=True))}
+                values = session.run(run.names, next(feeds), record)
+            result = dict(zip(run.names, map(plain, values), strict=True))
+            return {"result": result, **self._evaluate(client, tracing)}
+
+    def _run_aside(self, client: Client, name: str, feeds: Feeds | None = None) -> Any:
+        """Apart from the record."""
+        with Session(client.master, self._given.graph, NO_TRACING) as aside:
+            return aside.run(name, feeds)
+
+    def _feeds(self, tracing: Tracing) -> Iterator[Feeds]:
+        """Of one step after another: what every step gets, and the next of the workload's own."""
+        every = {n: literal_to_tensor(each) for n, each in self._given.run.feeds.items()}
+        if self._workload.feeds is None:
+            yield from repeat(every)
+            return
+        own = self._workload.feeds(self._plan.seed)
+        for number in count(1):
+            with tracing.recorder.span("data.next", tracing.step(number)) as span:
+                taken = next(own)
+                span.set("vizdist.batch", max(map(_num_rows, taken.values()), default=0))
+            yield {**every, **taken}
+
+    def _evaluate(self, client: Client, tracing: Tracing) -> Mapping[str, float]:
+        if self._workload.evaluation is None:
+            return {}
+        metric, feeds = self._workload.evaluation()
+        with tracing.recorder.span("train.evaluate", tracing.run) as span:
+            accuracy = float(self._run_aside(client, metric, feeds))
+            span.set("vizdist.accuracy", accuracy)
+            span.set("vizdist.examples", max(map(_num_rows, feeds.values()), default=0))
+        return {"accuracy": accuracy}
 
 
 class ServeJob:
@@ -180,6 +230,10 @@ class ServeJob:
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         raise AssertionError(f"{client.task} is no client: it has no workload")
+
+
+def _num_rows(tensor: torch.Tensor) -> int:
+    return len(tensor) if tensor.dim() else 1
 
 
 def plain(value: torch.Tensor | Literal | None) -> Any:

@@ -38,7 +38,8 @@ class Limits:
 class Plan:
     """One run. `workload` is a name of `tracer list`; empty when a graph file is run.
 
-    `out` is the trace folder; empty: one of a name of its own. `transport` is one of TRANSPORTS.
+    A graph has no `strategy`; `steps` 0: as many as it asks for. `out` is the trace folder; empty:
+    one of a name of its own. `transport` is one of TRANSPORTS.
     """
 
     run_id: str

@@ -20,7 +20,7 @@ def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
     else:
         outcome = Launcher(plan, job, report).run()
     warn_of_signatures(outcome)
-    return graph_summary(outcome) if plan.graph_file else module_summary(plan, outcome)
+    return run_summary(plan, outcome)
 
 
 def warn_of_signatures(outcome: Outcome) -> None:
@@ -30,9 +30,13 @@ def warn_of_signatures(outcome: Outcome) -> None:
             _log.warning("%s: %s", task, warning)
 
 
+def run_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
+    return module_summary(plan, outcome) if plan.strategy else graph_summary(outcome)
+
+
 def graph_summary(outcome: Outcome) -> Mapping[str, Any]:
     (found,) = outcome.results.values()
-    return {"result": found["result"], **_trace(outcome)}
+    return {**found, **_trace(outcome)}
 
 
 def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
@@ -56,7 +60,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
 def task_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
     """Of a task started by hand, which may have had no client."""
     warn_of_signatures(outcome)
-    return module_summary(plan, outcome) if outcome.results else _trace(outcome)
+    return run_summary(plan, outcome) if outcome.results else _trace(outcome)
 
 
 def _trace(outcome: Outcome) -> Mapping[str, Any]:

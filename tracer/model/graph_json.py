@@ -129,14 +129,19 @@ def graph_file_from_json(raw: Any) -> GraphFile:
             kind = "a list of nodes" if form is list else "an object"
             raise GraphError(f"a graph file needs {key!r}, {kind}")
     graph = Graph(_client_node(index, item) for index, item in enumerate(raw["client_graph"]))
+    return graph_file_of(graph, raw["devices"], raw["run"])
+
+
+def graph_file_of(graph: Graph, devices: Mapping[str, Any], run: Mapping[str, Any]) -> GraphFile:
+    """A graph with what its file says of `devices` and `run`. Raises GraphError."""
     graph.topological()  # a cycle would wait for itself
-    cluster, devices = _cluster_of(raw["devices"])
+    cluster, named = _cluster_of(devices)
     return GraphFile(
         graph=graph,
         cluster=cluster,
-        devices=devices,
-        client_device=_client_device(devices),
-        run=_run_spec(graph, raw["run"]),
+        devices=named,
+        client_device=_client_device(named),
+        run=_run_spec(graph, run),
         is_direct=not cluster.jobs,
     )
 

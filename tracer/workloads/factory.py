@@ -58,6 +58,11 @@ def options_of(factory: Factory, name: str) -> Declared:
     return options
 
 
+def returns(factory: Factory, kind: type) -> bool:
+    """Whether its annotation says so."""
+    return _hints(factory).get("return") is kind
+
+
 def _parameters(factory: Factory) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(factory).parameters.values())

@@ -22,6 +22,7 @@ from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.model.refusal import did_you_mean
 from tracer.workloads.batching import DataError, batches_of, batches_of_rows, pair
 from tracer.workloads.factory import FactoryError
+from tracer.workloads.graph_workload import GraphWorkload
 from tracer.workloads.torch_optimizers import read_optimizer
 from tracer.workloads.users_code import in_users_code
 from tracer.workloads.workload import Workload
@@ -30,6 +31,7 @@ REQUIRED = ("module", "loss", "data")
 KEYS = (*REQUIRED, "batch", "optimizer", "evaluation", "metric")
 BATCH = 32
 
+_GRAPH_RULE = "def make() -> GraphWorkload"
 _RULE = 'return {"module": a torch module, "loss": loss(outputs, y), "data": pairs (x, y)}'
 
 
@@ -37,6 +39,8 @@ def workload_of(given: object, name: str) -> Workload:
     """Raises FactoryError for what is none; takes a first batch, so that data are looked at."""
     if isinstance(given, Workload):
         return given
+    if isinstance(given, GraphWorkload):
+        raise FactoryError(f"{name} returned a graph; its function must say so: {_GRAPH_RULE}")
     if not isinstance(given, Mapping):
         raise FactoryError(f"{name} returned {_kind(given)}; {_RULE}, or a Workload")
     _check_keys(given, name)
@@ -61,6 +65,13 @@ def workload_of(given: object, name: str) -> Workload:
         batches=batches,
         evaluation=lambda: evaluation,
     )
+
+
+def graph_of(given: object, name: str) -> GraphWorkload:
+    """Raises FactoryError."""
+    if isinstance(given, GraphWorkload):
+        return given
+    raise FactoryError(f"{name} returned {_kind(given)}, and its function says: {_GRAPH_RULE}")
 
 
 def _check_keys(given: Mapping[Any, Any], name: str) -> None:

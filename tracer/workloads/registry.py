@@ -1,16 +1,21 @@
-"""The bundled workloads by name."""
+"""The bundled workloads by name: modules, which a strategy spreads, and graphs, which say where."""
 
 from collections.abc import Mapping
 
 from tracer.model.refusal import Refusal, did_you_mean
-from tracer.workloads import char_transformer, digits_cnn, digits_mlp
+from tracer.workloads import char_transformer, diamond, digits_cnn, digits_mlp, recv_dedup
 from tracer.workloads.factory import Factory
 
-WORKLOADS: Mapping[str, Factory] = {
+MODULES: Mapping[str, Factory] = {
     "digits-mlp": digits_mlp.workload,
     "digits-cnn": digits_cnn.workload,
     "char-transformer": char_transformer.workload,
 }
+GRAPHS: Mapping[str, Factory] = {
+    "diamond": diamond.workload,
+    "recv-dedup": recv_dedup.workload,
+}
+WORKLOADS: Mapping[str, Factory] = {**MODULES, **GRAPHS}
 
 
 class UnknownWorkload(Refusal):

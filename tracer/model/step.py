@@ -64,6 +64,15 @@ def trace_of_step(run_id: str, owner: str, step: int, *, sampled: bool = True) -
     return SpanContext(hi, lo or 1, 0, step, sampled)
 
 
+def tag_of(key: str) -> tuple[int, int] | None:
+    """Frame and iteration at a key's end; None for a key outside loops, or for any other text."""
+    frame, _, iteration = key.rpartition(";")[2].partition(":")
+    if frame == "0" or not (frame.isdecimal() and iteration.isdecimal()):
+        return None
+    tag = int(frame), int(iteration)
+    return tag if tag[0] < 1 << 64 and tag[1] < 1 << 63 else None
+
+
 class RendezvousKey(NamedTuple):
     """`src_device;incarnation;dst_device;edge_name;frame:iteration` (TF `rendezvous.cc`).
 

@@ -19,6 +19,7 @@ from tracer.model.trace_folder import COLUMN_LIST, ROWS_METADATA, SEGMENT_ROWS, 
 from tracer.record.drain import HomeReader, Records, SiteInfo
 from tracer.record.fields import VERSION, WAIT, extra_of, site_flags
 from tracer.record.lanes import row_text
+from tracer.record.tags import FRAME_ID, ITERATION, KEY, tells
 
 FAN_IN: Final = 8  #: segments of one size class that are merged into one
 
@@ -105,13 +106,19 @@ class Columns:
             np.array([extra_of(site.kind) == name for site in sites])[at]
             for name in (WAIT, VERSION)
         )
+        has_key, has_frame, has_iteration = (
+            np.array([tells(site.kind, name) for site in sites])[at]
+            for name in (KEY, FRAME_ID, ITERATION)
+        )
         flags = np.array([site_flags(site) for site in sites], np.uint32)[at]
         chunk = {name: records[name] for name in _AS_RECORDED} | {
             "row": self._rows.numbers(home.task, records, sites),
             "wait": np.where(is_wait, extra, 0),
             "version": np.where(is_version & (extra != 0), extra, -1),
             "flags": flags | records["flags"],
-            "key": self._words["key"].codes(home.keys)[records["key"]],
+            "key": self._words["key"].codes(home.keys)[np.where(has_key, records["key"], 0)],
+            "frame_id": np.where(has_frame, home.tags.frames[records["key"]], 0),
+            "iteration": np.where(has_iteration, home.tags.iterations[records["key"]], -1),
             "file": np.repeat(self._words["file"].codes([places.file]), len(records)),
             "member": places.member,
             "line": places.line,
@@ -223,4 +230,5 @@ def _site_texts(sites: Sequence[SiteInfo]) -> dict[str, list[str]]:
         "name": [site.name for site in sites],
         "op": [str(site.attributes.get("vizdist.op", "")) for site in sites],
         "device": [str(site.attributes.get("vizdist.device", "")) for site in sites],
+        "frame": [str(site.attributes.get("vizdist.frame.name", "")) for site in sites],
     }

@@ -27,6 +27,7 @@ from tracer.record.home import (
 )
 from tracer.record.rare import GOES_ON, LENGTH
 from tracer.record.ring import DRAINED_OFFSET, FIRST_OFFSET, MAGIC, NUMBER, RECORD_BYTES
+from tracer.record.tags import Tags
 
 #: the layout of ring.WHOLE
 RECORD = np.dtype(
@@ -193,6 +194,7 @@ class SitesFile:
         self._offset = 0
         self.sites: list[SiteInfo] = [SiteInfo("", "", "", {})]
         self.keys: list[str] = [""]
+        self.tags = Tags()
 
     def refresh(self) -> None:
         with self._path.open("rb") as file:
@@ -206,6 +208,7 @@ class SitesFile:
             else:
                 del told["site"]
                 self.sites.append(SiteInfo(**told))
+        self.tags.see(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +252,11 @@ class HomeReader:
     @property
     def keys(self) -> list[str]:
         return self._sites.keys
+
+    @property
+    def tags(self) -> Tags:
+        """In which loops the keys are."""
+        return self._sites.tags
 
     @property
     def num_recorded(self) -> int:

@@ -24,7 +24,7 @@ from isal import isal_zlib  # a fifth of zlib's CPU, and smaller
 from tracer import __version__
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
 from tracer.model.trace_folder import Flag
-from tracer.record.drain import Annotation, Batch, Records, SiteInfo
+from tracer.record.drain import Annotation, Batch, HomeReader, Records, SiteInfo
 from tracer.record.fields import (
     field_attributes,
     flag_attributes,
@@ -40,6 +40,7 @@ LINE_BYTES: Final = (
 GZIP_FORM: Final = 31  #: zlib's word for a gzip header and a 32 KiB window
 MEMBER_BYTES: Final = 4 << 20  #: of text, before compression
 OTEL_KIND: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
+_VALUES: Final = {"key": '{"stringValue":%s}', "frame": '{"stringValue":"%d"}'}  #: by field
 _ERROR_STATUS = '"status":{"code":2}'
 _LINKS = '"links":['
 _NAME = re.compile(r'"name":"(?:[^"\\]|\\.)*"')  # the first in a span is its own
@@ -115,7 +116,7 @@ def make_template(site: SiteInfo, row: int, bits: int, flags: int) -> Template:
         parts.append(_ERROR_STATUS)
     attributes = [_literal(attributes_json(static))]
     for name, attribute in dynamic:
-        value = '{"stringValue":%s}' if name == "key" else '{"intValue":"%d"}'
+        value = _VALUES.get(name, '{"intValue":"%d"}')
         attributes.append(f'{{"key":{_literal(quoted(attribute))},"value":{value}}}')
         fields.append(name)
     parts.append(f'"attributes":[{",".join(attributes)}]')
@@ -220,7 +221,7 @@ class Encoder:
 
     def encode(self, batch: Batch) -> Encoded:
         scopes = self._scopes_of(batch)
-        bits = present_bits(batch.records, batch.home.sites)
+        bits = present_bits(batch.records, batch.home.sites, batch.home.tags)
         told = batch.records
         alike = (told["flags"], bits, told["row"], told["site"], scopes)
         order = np.lexsort(alike)
@@ -230,7 +231,7 @@ class Encoder:
         for first, last in pairwise(edges):
             group = batch.records[order[first:last]]
             template = self._template(batch, group[0], int(bits[order[first]]))
-            texts += _format(template, group, batch.home.keys)
+            texts += _format(template, group, batch.home)
         self._annotate(texts, batch, order)
         scopes = scopes[order]
         ends = list(_line_ends(texts, scopes))
@@ -269,14 +270,21 @@ def _line_ends(texts: list[str], scopes: npt.NDArray[np.int64]) -> Iterator[int]
     yield len(texts)
 
 
-def _format(template: Template, group: Records, keys: list[str]) -> Iterator[str]:
-    columns = [
-        [_quoted_key(keys[key]) for key in group[name].tolist()]
-        if name == "key"
-        else group[name].tolist()
-        for name in template.fields
-    ]
+def _format(template: Template, group: Records, home: HomeReader) -> Iterator[str]:
+    columns = [_column(name, group, home) for name in template.fields]
     return map(template.text.__mod__, zip(*columns, strict=True))
+
+
+def _column(name: str, group: Records, home: HomeReader) -> list[Any]:
+    match name:
+        case "key":
+            return [_quoted_key(home.keys[key]) for key in group["key"].tolist()]
+        case "frame":
+            return list(home.tags.frames[group["key"]].tolist())
+        case "iteration":
+            return list(home.tags.iterations[group["key"]].tolist())
+        case _:
+            return list(group[name].tolist())
 
 
 @lru_cache(1 << 16)

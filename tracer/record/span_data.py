@@ -36,13 +36,15 @@ class SpanData:
 
 
 def decode(batch: Batch) -> Iterator[SpanData]:
-    sites, keys = batch.home.sites, batch.home.keys
-    bits = present_bits(batch.records, sites).tolist()
+    sites, keys, tags = batch.home.sites, batch.home.keys, batch.home.tags
+    bits = present_bits(batch.records, sites, tags).tolist()
     for record, present in zip(batch.records, bits, strict=True):
         raw = {name: record[name].item() for name in record.dtype.names}
         site = sites[raw["site"]]
         flags = raw["flags"] | site_flags(site)
         lane, depth = row_text(site.lane, raw["row"])
+        raw["frame"] = str(tags.frames[raw["key"]])
+        raw["iteration"] = int(tags.iterations[raw["key"]])
         raw["key"] = keys[raw["key"]]
         attributes = site.attributes | dict.fromkeys(flag_attributes(flags), True)
         for name, attribute in field_attributes(site.kind, present, flags):

@@ -39,6 +39,9 @@ class SpanRecord(NamedTuple):
     op: str = ""
     device: str = ""
     key: str = ""
+    frame: str = ""
+    frame_id: int = 0
+    iteration: int = -1
     trace_hi: int = 0
     trace_lo: int = 0
     span: int = 0

@@ -16,6 +16,8 @@ STATUS_ERROR = (2, "STATUS_CODE_ERROR")
 _RPC_KINDS = {"client": "rpc.client", "server": "rpc.server"}
 _RPC_SYSTEMS = ("rpc.system.name", "rpc.system")
 
+_DIGITS = 20  #: of a 64-bit number
+
 _FLAG_ATTRIBUTES = {
     "vizdist.unfinished": Flag.UNFINISHED,
     "vizdist.dead": Flag.DEAD,
@@ -56,6 +58,9 @@ def record_of(span: Mapping[str, Any], task: str, place: Place) -> SpanRecord:
         op=_text(attributes.get("vizdist.op")),
         device=_text(attributes.get("vizdist.device")),
         key=_text(attributes.get("vizdist.rendezvous.key")),
+        frame=_text(attributes.get("vizdist.frame.name")),
+        frame_id=_frame_id(attributes.get("vizdist.frame.id")),
+        iteration=integer(attributes.get("vizdist.iteration"), -1),
         trace_hi=trace >> 64,
         trace_lo=trace & ((1 << 64) - 1),
         span=number_of_id(span.get("spanId"), 16),
@@ -67,6 +72,13 @@ def record_of(span: Mapping[str, Any], task: str, place: Place) -> SpanRecord:
         member=place.member,
         line=place.line,
     )
+
+
+def _frame_id(value: Any) -> int:
+    """An unsigned 64-bit number, which OTLP has room for in a text only."""
+    text = _text(value)
+    number = int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+    return number if number < 1 << 64 else 0
 
 
 def _kind_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:

@@ -17,7 +17,10 @@ FLAG_NAMES = {value: name.lower() for name, value in vars(Flag).items() if isins
 
 @dataclass(frozen=True, slots=True)
 class SpanDetail:
-    """One span whole. Ids are 16 (32) hex digits, "" for none; times are ns since the epoch."""
+    """One span whole. Ids are 16 (32) hex digits, a frame's decimal as in keys, "" for none.
+
+    Times are ns since the epoch.
+    """
 
     index: int
     id: str
@@ -29,6 +32,9 @@ class SpanDetail:
     op: str
     device: str
     key: str
+    frame: str
+    frame_id: str
+    iteration: int
     task: str
     lane: str
     depth: int
@@ -72,6 +78,9 @@ def detail_of(spans: Spans, index: int, folder: Path) -> SpanDetail:
         op=text["op"],
         device=text["device"],
         key=text["key"],
+        frame=text["frame"],
+        frame_id=str(number["frame_id"] or ""),
+        iteration=number["iteration"],
         task=row.task,
         lane=row.lane,
         depth=row.depth,

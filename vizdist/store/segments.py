@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 TEXT_COLUMNS = tuple(column.name for column in COLUMN_LIST if column.type == "text")
 NUMBER_COLUMNS = {column.name: column.type for column in COLUMN_LIST if column.type != "text"}
 
+#: what spans hold in columns that their segment was written without, being of an earlier version
+ADDED: Mapping[str, int | str] = {"frame": "", "frame_id": 0, "iteration": -1}
 ROOT_KIND = "session.run"
 LATEST = 8  #: roots that a segment remembers, for what they say of the run
 NEVER = 1 << 62  #: later than any time
@@ -194,6 +196,8 @@ def _columns_of_table(table: Any) -> tuple[dict[str, Array], dict[str, tuple[str
 
 def _one_chunk(table: Any, name: str, kind: Any) -> Any:
     """The column as one array of the agreed type; copies nothing when it already is."""
+    if name in ADDED and name not in table.column_names:
+        return pa.array([ADDED[name]] * len(table)).cast(kind)
     column = table.column(name)
     if column.type != kind:
         column = column.cast(kind)

@@ -100,6 +100,14 @@ class Spans:
         return self.columns["step"]
 
     @property
+    def frame_id(self) -> Array:
+        return self.columns["frame_id"]
+
+    @property
+    def iteration(self) -> Array:
+        return self.columns["iteration"]
+
+    @property
     def trace_hi(self) -> Array:
         return self.columns["trace_hi"]
 

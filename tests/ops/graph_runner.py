@@ -1,13 +1,14 @@
 """The plainest way to run a graph: node after node, in topological order, on one device."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph, Input
-from tracer.ops.kernel import OpContext
+from tracer.ops.kernel import OpContext, Resource
 from tracer.ops.registry import lookup
 from tracer.ops.variable import read
 
@@ -27,11 +28,17 @@ class PlainVariable:
 
 
 class PlainResources:
-    def __init__(self) -> None:
+    def __init__(self, checkpoints: Path | None = None) -> None:
+        self.checkpoints = checkpoints
         self.variables: dict[tuple[str, str], PlainVariable] = {}
+        self.others: dict[tuple[str, str], Any] = {}
 
     def variable(self, container: str, name: str) -> PlainVariable:
         return self.variables.setdefault((container, name), PlainVariable(name))
+
+    def resource(self, container: str, name: str, make: Callable[[], Resource]) -> Resource:
+        found: Resource = self.others.setdefault((container, name), make())
+        return found
 
     def __getitem__(self, name: str) -> PlainVariable:
         return self.variables["", name]

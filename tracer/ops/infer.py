@@ -5,6 +5,7 @@ so does what is computed from them alone. Where a value is missing the shape is 
 guessed.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ import torch
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import HANDLES, Graph, Input, Literal, Node, TensorSpec
 from tracer.ops.dtypes import literal_to_tensor, spec_of, torch_dtype
-from tracer.ops.kernel import OpContext, OpDef
+from tracer.ops.kernel import OpContext, OpDef, Resource
 from tracer.ops.registry import lookup
 from tracer.ops.variable import declared_spec
 
@@ -47,11 +48,17 @@ class _MetaVariable:
 
 
 class _MetaResources:
+    checkpoints = None
+
     def __init__(self) -> None:
         self._variables: dict[tuple[str, str], _MetaVariable] = {}
 
     def variable(self, container: str, name: str) -> _MetaVariable:
         return self._variables.setdefault((container, name), _MetaVariable(name))
+
+    def resource(self, container: str, name: str, make: Callable[[], Resource]) -> Resource:
+        del container, name
+        return make()
 
 
 class _NoClock:

@@ -8,12 +8,15 @@ may ask of the runtime, which implements them.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
 import torch
 
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Node, TensorSpec
+
+Resource = TypeVar("Resource")
 
 #: (*inputs) → one tensor, a tuple of tensors for several outputs; ignored where an op has no output
 Kernel = Callable[..., Any]
@@ -142,8 +145,20 @@ class Variable(Protocol):
 
 
 class ResourceManager(Protocol):
+    @property
+    def checkpoints(self) -> Path | None:
+        """The only folder in which tensors are saved and looked for; None: there is none."""
+        ...
+
     def variable(self, container: str, name: str) -> Variable:
         """The variable of that name, made (without a value) on first use."""
+        ...
+
+    def resource(self, container: str, name: str, make: Callable[[], Resource]) -> Resource:
+        """Whatever else ops keep in a task (a queue), made on first use.
+
+        Raises OpError if what has that name is of another kind.
+        """
         ...
 
 

@@ -74,6 +74,12 @@ def task_of_device(device: str) -> str:
         return device
 
 
+def device_title(device: str) -> str:
+    """`ps:0 CPU:0` of a whole device name."""
+    task = task_of_device(device)
+    return device if task == device else f"{task} {device.rpartition('device:')[2]}"
+
+
 def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
     """Of one step, or of all that are whole."""
     spans = trace.all.take(trace.step_places(step)) if step else trace.all

@@ -1,12 +1,13 @@
 """The summary of a trace as text for a terminal, or as one JSON object."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
 
 from vizdist.analysis.look_next import Finding
+from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.summary import Sentence, Summary, summarise
 from vizdist.i18n import Lang, t
@@ -17,11 +18,16 @@ from vizdist.store.trace import StepInfo, Trace
 
 
 def report_text(trace: Trace, step: int | None = None, lang: Lang = "en") -> str:
-    """Sentences first, then tables. TraceError if the step is not there."""
+    """Sentences first, then tables; of a step that is asked for, its mechanisms too.
+
+    TraceError if the step is not there.
+    """
     seen = summarise(trace)
-    blocks = [
+    asked = [] if step is None else steps_of(trace, step)
+    blocks: list[Iterable[str]] = [
         _head(trace, seen, lang),
         *(_split(split, lang) for split in _splits(trace, seen, step)),
+        *(lines for one in asked for lines in told_of_step(one, lang)),
         _matrix(seen, lang),
         _findings(seen.findings, lang),
         _processes(trace, lang),
@@ -145,6 +151,7 @@ def _as_mapping(trace: Trace, seen: Summary, step: int | None) -> dict[str, Any]
         "look_next": [_finding(finding) for finding in seen.findings],
         "steps": _steps(seen),
         "split": [_split_mapping(split) for split in _all_splits(trace, seen, step)],
+        "mechanisms": [] if step is None else [found_of_step(o) for o in steps_of(trace, step)],
         "bytes": {
             "per_step": seen.moved.per_step,
             "variables": seen.moved.variable_bytes,

@@ -1,0 +1,78 @@
+"""`vizdist report --step` on a run that the real runtime recorded."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tracer.cli import main as tracer
+from vizdist.analysis.mechanisms import sessions, stages, transfers
+from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.report import report_json, report_text
+from vizdist.analysis.step_report import SECTIONS, steps_of
+from vizdist.i18n import LANGUAGES
+from vizdist.store.trace import Trace, open_trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """recv-dedup: one tensor, five readers on two workers, two tasks of which it reaches once."""
+    folder = tmp_path_factory.mktemp("run") / "dedup.trace"
+    assert tracer(["run", "recv-dedup", "--in-process", "--steps", "2", "--out", str(folder)]) == 0
+    return open_trace(folder)
+
+
+def one(trace: Trace, number: int = 2) -> OneStep:
+    [found] = steps_of(trace, number)
+    return found
+
+
+def test_every_stage_of_the_graph_is_counted(trace: Trace) -> None:
+    found = stages.find(one(trace))
+    assert found is not None
+    assert list(found.nodes) == ["full", "pruned", "placed", "worker", "device"]
+    assert found.nodes["full"] == found.nodes["placed"] == 12
+    assert {placement.reason for placement in found.placed} == {"requested"}
+    assert found.added == {
+        "_Send": 5,
+        "_Recv": 5,
+    }  # one more _Send and _Recv for each worker's fetch
+    assert sum(found.parts["device"].values()) == found.nodes["device"] + 2
+
+
+def test_a_tensor_of_five_readers_went_twice(trace: Trace) -> None:
+    found = transfers.find(one(trace))
+    assert found is not None
+    of_a = [row.target for row in found.rows if row.tensor == "a"]
+    assert sorted(of_a) == [f"/job:worker/replica:0/task:{i}/device:CPU:0" for i in (0, 1)]
+    assert all(row.state == "done" and row.bytes == 8 for row in found.rows)
+
+
+def test_the_ids_are_those_that_client_and_workers_were_told(trace: Trace) -> None:
+    first, second = (sessions.find(one(trace, number)) for number in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert first.handle == second.handle
+    assert first.graphs == second.graphs  # registered once, run twice
+    assert len(second.graphs) == 3
+    assert first.step_id != second.step_id
+    assert {side.side for side in second.sides} >= {"client"}
+
+
+def test_the_text_has_a_heading_for_each_section_and_json_the_same_sections(trace: Trace) -> None:
+    told: dict[str, Any] = json.loads(report_json(trace, 2))
+    [mechanisms] = told["mechanisms"]
+    text = report_text(trace, 2)
+    assert mechanisms.keys() - {"step", "task"} <= SECTIONS.keys()
+    assert {"stages", "sessions", "executor", "transfers", "leftovers"} <= mechanisms.keys()
+    assert "calls" not in mechanisms  # one process makes no call
+    assert "control_flow" not in mechanisms
+    for says in ("The graph of step 2", "Transfers between devices", "every key met"):
+        assert says in text
+    assert json.loads(report_json(trace))["mechanisms"] == []
+    assert "Transfers between devices" not in report_text(trace)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_word_of_it_is_there(trace: Trace, lang: Any) -> None:
+    assert "{" not in report_text(trace, 1, lang)

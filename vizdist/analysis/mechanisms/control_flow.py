@@ -1,0 +1,106 @@
+"""The loops of a step: frames and their iterations, how many at once, and what was passed by dead."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracer.model.trace_folder import Flag
+from vizdist.analysis.bytes_moved import device_title
+from vizdist.analysis.mechanisms.executor import most_at_once
+from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.mechanisms.text_table import table
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import duration
+from vizdist.store.spans import Spans
+
+CONTROL_LOOP = "_cloop"  #: in the names of nodes that only follow a loop on another device
+MACHINE = ("Enter", "Merge", "Switch", "NextIteration")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One execution of a loop on one device; `most` of its iterations were in flight at once.
+
+    `deferred` iterations had to wait for one to end. `follows`: the device has no part in deciding
+    when the loop ends; `machine` counts by op the nodes that follow it there.
+    """
+
+    frame: str
+    frame_id: str
+    device: str
+    iterations: int
+    most: int
+    deferred: int
+    dead: int
+    took_ns: int
+    machine: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFlow:
+    """`dead` counts the nodes that were passed by on each device, inside loops and outside."""
+
+    frames: Sequence[Frame]
+    dead: Mapping[str, int]
+
+
+def find(one: OneStep) -> ControlFlow | None:
+    """None where no loop ran and nothing was dead."""
+    ops = one.of_kind("op.run")
+    dead = ops.take((ops.flags & Flag.DEAD) != 0)
+    frames = [_frame(one, ops, *key) for key in _keys(one)]
+    if not frames and not len(dead):
+        return None
+    return ControlFlow(frames, dict(sorted(Counter(dead.text("device").tolist()).items())))
+
+
+def _keys(one: OneStep) -> list[tuple[str, int, str]]:
+    """(frame, id, device), by when it began."""
+    runs = one.of_kind("iteration.run", "frame.run")
+    order = runs.start.argsort(kind="stable")
+    names = (runs.text("frame")[order], runs.frame_id[order], runs.text("device")[order])
+    return list(dict.fromkeys(zip(*(column.tolist() for column in names), strict=True)))
+
+
+def _frame(one: OneStep, ops: Spans, frame: str, frame_id: int, device: str) -> Frame:
+    own = _of(one.spans, frame_id, device)
+    iterations = own.take(own.is_kind("iteration.run"))
+    frames = own.take(own.is_kind("frame.run"))
+    whole = frames if len(frames) else iterations
+    nodes = _of(ops, frame_id, device)
+    follows = [CONTROL_LOOP in name for name in nodes.text("name").tolist()]
+    machine = Counter(nodes.text("op")[np.array(follows, np.bool_)].tolist())
+    return Frame(
+        frame=frame,
+        frame_id=str(frame_id),
+        device=device,
+        iterations=len(set(iterations.iteration.tolist())),
+        most=most_at_once(iterations.start, iterations.end),
+        deferred=int(((iterations.flags & Flag.DEFERRED) != 0).sum()),
+        dead=int(((nodes.flags & Flag.DEAD) != 0).sum()),
+        took_ns=int(whole.end.max() - whole.start.min()),
+        machine={op: machine[op] for op in MACHINE if machine[op]},
+    )
+
+
+def _of(spans: Spans, frame_id: int, device: str) -> Spans:
+    return spans.take((spans.frame_id == frame_id) & spans.has_word("device", device))
+
+
+def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:
+    columns = ("frame", "device", "iterations", "most", "deferred", "dead", "took", "machine")
+    if found.frames:
+        yield from table(columns, map(_cells, found.frames), lang)
+    for device, count in found.dead.items():
+        yield f"  {t('mechanisms.control_flow.dead', lang, device=device_title(device), count=count)}"
+
+
+def _cells(frame: Frame) -> Sequence[object]:
+    machine = ", ".join(f"{count} {op}" for op, count in frame.machine.items())
+    took = duration(frame.took_ns)
+    return (
+        frame.frame, device_title(frame.device), frame.iterations, frame.most, frame.deferred, frame.dead, took,
+        machine,
+    )  # fmt: skip

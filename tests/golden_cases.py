@@ -1,8 +1,9 @@
-"""The graphs of real TensorFlow that need no control flow, by name."""
+"""The graphs of real TensorFlow, by name."""
 
 from pathlib import Path
 
 GOLDEN = Path(__file__).parent / "golden"
+#: without control flow
 CASES = (
     "i_const",
     "i_recv_dedup",
@@ -18,4 +19,13 @@ CASES = (
     "viii_mlp_ref_2ps",
     "viii_mlp_resource_1ps",
     "x_pruned",
+)
+
+CONTROL_FLOW_CASES = (
+    "v_cond",
+    "vi_while",
+    "vi_while_invariant",
+    "vi_while_three_devices",
+    "vii_nested_while",
+    "xi_dead_branch",
 )

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.golden_cases import CASES, GOLDEN
+from tests.golden_cases import CASES, CONTROL_FLOW_CASES, GOLDEN
 from tracer.cli import main
-from tracer.model.graph_json import graph_file_from_json, read_graph_file
-from tracer.passes.describe import describe_graph_file
+from tracer.model.graph_json import GraphFile, graph_file_from_json, graph_to_json
+from tracer.passes.describe import cut_graph_file, describe_graph_file
 
 #: cases whose graphs hold small constants used on two devices, which TensorFlow copies
 REPLICATED = (
@@ -21,22 +21,31 @@ REPLICATED = (
 )
 FILES = [
     f"{case}__{runtime}"
-    for case in (*CASES, "xii_kernel_error")
+    for case in (*CASES, *CONTROL_FLOW_CASES, "xii_kernel_error")
     for runtime in ("grpc", "direct")
     if (GOLDEN / f"{case}__{runtime}.json").exists()
 ]
 
 
-def ours(case: str) -> dict[str, Any]:
-    passes = ["replicate_small_constants"] if case.partition("__")[0] in REPLICATED else []
-    raw = json.loads((GOLDEN / f"{case}.json").read_text())
+def golden(case: str) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads((GOLDEN / f"{case}.json").read_text())
+    return raw
+
+
+def given(case: str) -> GraphFile:
+    raw = golden(case)
     if "_2ps_" in case:  # the file's letters leave the second ps out
         raw["devices"] = {"ps": 2, "worker": 2}
-    return describe_graph_file(graph_file_from_json(raw), passes)
+    return graph_file_from_json(raw)
+
+
+def ours(case: str) -> dict[str, Any]:
+    passes = ["replicate_small_constants"] if case.partition("__")[0] in REPLICATED else []
+    return describe_graph_file(given(case), passes)
 
 
 def theirs(case: str) -> dict[str, Any]:
-    summary: dict[str, Any] = json.loads((GOLDEN / f"{case}.json").read_text())["summary"]
+    summary: dict[str, Any] = golden(case)["summary"]
     return summary
 
 
@@ -44,13 +53,14 @@ class Names:
     """Tells the nodes that keep their name from those that a cut numbers."""
 
     def __init__(self, case: str, summary: dict[str, Any]) -> None:
-        raw = json.loads((GOLDEN / f"{case}.json").read_text())
-        self._client = {node["name"] for node in raw["client_graph"]}
+        self._client = {node["name"] for node in golden(case)["client_graph"]}
         added = [node["name"] for nodes in summary["added_nodes"].values() for node in nodes]
         self._client |= {name for name in added if name.startswith(("_recv_", "_send_"))}
         self._client |= {name for name in added if name.startswith(("_arg_", "_retval_"))}
 
     def __call__(self, name: str) -> str:
+        if name.startswith("_cloop"):
+            return "(control loop)"
         return name if name in self._client and not self._is_numbered(name) else "(numbered)"
 
     def _is_numbered(self, name: str) -> bool:
@@ -71,6 +81,7 @@ def transfers(case: str, summary: dict[str, Any]) -> list[Any]:
     return sorted(
         [row[field] for field in fields]
         + [consumers(row, names), sorted(row.get("control_consumers", []))]
+        + [[names(name) for name in row["recv_control_inputs"][0]]]
         for row in summary["transfers"]
     )
 
@@ -108,7 +119,7 @@ def test_the_cut_is_tensorflows(case: str) -> None:
 
 @pytest.mark.parametrize("case", FILES)
 def test_every_node_sits_where_tensorflow_put_it(case: str) -> None:
-    raw = json.loads((GOLDEN / f"{case}.json").read_text())
+    raw = golden(case)
     partitions = raw["partitions"]
     expected = {node["name"]: device for device, nodes in partitions.items() for node in nodes}
     got = {row["node"]: row["device"] for row in ours(case)["placements"]}
@@ -116,14 +127,39 @@ def test_every_node_sits_where_tensorflow_put_it(case: str) -> None:
     assert {name: got[name] for name in stable} == {name: expected[name] for name in stable}
 
 
-def test_without_the_pass_small_constants_are_sent() -> None:
-    given = read_graph_file(GOLDEN / "i_const__grpc.json")
-    sources = Counter(row["source"] for row in describe_graph_file(given)["transfers"])
-    assert sources["both1"] == 1
-    assert "both1" not in {
-        row["source"]
-        for row in describe_graph_file(given, ["replicate_small_constants"])["transfers"]
+def control_loops(partitions: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """By device, each node of its control loops, with the ops that it takes its inputs from."""
+
+    def shape(node: dict[str, Any], op_of: dict[str, str]) -> str:
+        names = [name.partition(":") for name in node["inputs"]]
+        inputs = [f"{op_of[name]}:{port or 0}" for name, _, port in names]
+        controls = [op_of[name] for name in node.get("control_inputs", ())]
+        attrs = node.get("attrs", {})
+        told = [attrs.get(name) for name in ("frame_name", "parallel_iterations", "is_constant")]
+        return f"{node['op']}({', '.join(inputs)}) after {controls}, {told}"
+
+    return {
+        device: Counter(
+            shape(node, {other["name"]: other["op"] for other in nodes})
+            for node in nodes
+            if node["name"].startswith("_cloop") and node["op"] != "Const"
+        )
+        for device, nodes in partitions.items()
     }
+
+
+@pytest.mark.parametrize("case", [name for name in FILES if name.startswith("vi")])
+def test_control_loops_turn_as_tensorflows(case: str) -> None:
+    _, parts = cut_graph_file(given(case))
+    got = {part.place: graph_to_json(part.graph) for part in parts}
+    assert control_loops(got) == control_loops(golden(case)["partitions"])
+
+
+def test_without_the_pass_small_constants_are_sent() -> None:
+    file = given("i_const__grpc")
+    sources = Counter(row["source"] for row in describe_graph_file(file)["transfers"])
+    assert sources["both1"] == 1
+    assert "both1" not in {row["source"] for row in ours("i_const__grpc")["transfers"]}
 
 
 def test_the_command_prints_the_fields_of_a_golden_summary(

@@ -172,18 +172,3 @@ def test_a_send_without_its_recv_is_refused() -> None:
     ]
     with pytest.raises(GraphError, match="pair one to one"):
         check_partitions(Graph(nodes), alone)
-
-
-def test_a_loop_over_two_devices_is_refused_in_words() -> None:
-    here, there = str(DEVICES[0]), str(DEVICES[2])
-    nodes = [
-        Node("start", "Const", device=there, specs=(SPEC,)),
-        Node("enter", "Enter", (Input("start"),), device=here, specs=(SPEC,)),
-        Node("merge", "Merge", (Input("enter"), Input("next")), device=here, specs=(SPEC,)),
-        Node("body", "Neg", (Input("merge"),), device=there, specs=(SPEC,)),
-        Node("next", "NextIteration", (Input("body"),), device=here, specs=(SPEC,)),
-    ]
-    with pytest.raises(GraphError, match="one device for all nodes of a loop"):
-        partition_by_worker(Graph(nodes), INCARNATIONS)
-    at_home = Graph(n.with_(device=here) if n.name == "body" else n for n in nodes)
-    assert len(partition_by_worker(at_home, INCARNATIONS)) == 2

@@ -4,10 +4,15 @@ TF `colocation_graph.cc`: a union-find over names. A class that names a pruned n
 members to each other.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from tracer.model.graph import HANDLES, Graph, Node
+from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, Node
 from tracer.ops.kernel import OpDef
+
+_PLAIN = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")
+
+#: ops that hand a variable itself on, and its kind: what reads behind them uses that variable
+_HANDS_ON = dict.fromkeys(_PLAIN, "VarHandleOp") | {f"Ref{op}": REF_VARIABLE for op in _PLAIN}
 
 
 class Colocation:
@@ -16,10 +21,11 @@ class Colocation:
     def __init__(self, graph: Graph, lookup: Callable[[str], OpDef]) -> None:
         self._parent: dict[str, str] = {}
         self.followers: set[str] = set()
+        variables = _variables_behind(graph)
         for node in graph.nodes:
             for name in node.colocated_with:
                 self._join(name, node.name)
-            for name in variables_of(graph, node, lookup):
+            for name in _needed_beside(graph, node, variables, lookup):
                 self._join(name, node.name)
                 self.followers.add(node.name)
         self._members: dict[str, list[Node]] = {}
@@ -48,12 +54,29 @@ class Colocation:
             self._parent[other] = one
 
 
-def variables_of(graph: Graph, node: Node, lookup: Callable[[str], OpDef]) -> list[str]:
+def _variables_behind(graph: Graph) -> Mapping[str, str]:
+    """Node → the variable that its output is: variables, and what hands one into a loop."""
+    found = {node.name: node.name for node in graph.nodes if node.op in HANDLES}
+    hands_on = [node for node in graph.nodes if node.op in _HANDS_ON] if found else []
+    before = 0
+    while len(found) > before:
+        before = len(found)
+        for node in hands_on:
+            variable = found.get(node.inputs[0].node)
+            if variable and graph[variable].op == _HANDS_ON[node.op]:
+                found[node.name] = variable
+    return found
+
+
+def _needed_beside(
+    graph: Graph, node: Node, variables: Mapping[str, str], lookup: Callable[[str], OpDef]
+) -> list[str]:
     """The handles and reference variables that `node` must sit beside.
 
     A handle never crosses devices; a reference variable may, as a plain value, to its readers.
     """
-    found = [i.node for i in node.inputs if graph[i.node].op in HANDLES]
+    found = [variables[i.node] for i in node.inputs if i.node in variables]
     if not found or any(graph[name].op == "VarHandleOp" for name in found):
         return [name for name in found if graph[name].op == "VarHandleOp"]
-    return found[:1] if lookup(node.op).writes else []
+    stays = _HANDS_ON.get(node.op) == REF_VARIABLE or lookup(node.op).writes
+    return found[:1] if stays else []

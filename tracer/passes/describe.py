@@ -24,6 +24,12 @@ def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
 
     Raises GraphError where the request or a device is wrong.
     """
+    placed, by_device = cut_graph_file(given, passes)
+    return describe_partitions(given.graph, placed, by_device)
+
+
+def cut_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> tuple[Graph, list[Partition]]:
+    """The pruned and placed graph, and its partitions by device. Raises GraphError."""
     check_graph(given.graph, given.devices, lookup)
     run, client = given.run, given.client_device
     pruned = prune(given.graph, run.feeds, run.fetches, run.targets, client)
@@ -35,7 +41,7 @@ def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
         for part in partition_by_device(task.graph, incarnations)
     ]
     check_partitions(placed, by_device)
-    return describe_partitions(given.graph, placed, by_device)
+    return placed, by_device
 
 
 def describe_partitions(full: Graph, placed: Graph, partitions: Sequence[Partition]) -> Row:

@@ -3,15 +3,16 @@
 from tracer.model.graph import Node
 from tracer.model.step import RendezvousKey
 
-SENDS = (
-    "_Send",
-    "_HostSend",
-)  #: the Host forms carry what lives in host memory on any device: strings
+#: the Host forms begin or end in host memory, whatever the device
+SENDS = ("_Send", "_HostSend")
 RECVS = ("_Recv", "_HostRecv")
 
 
 def key_of(node: Node) -> RendezvousKey | None:
-    """The key of a transfer node outside loops, None for any other node."""
+    """The key of a transfer node in the root frame, None for any other node.
+
+    In a loop its executor puts in the frame and the iteration.
+    """
     if node.op not in SENDS + RECVS:
         return None
     attrs = node.attrs

@@ -10,25 +10,24 @@ from itertools import count
 from typing import Any
 
 from tracer.model.dtypes import dtype_of
-from tracer.model.graph import (
-    Edge,
-    Graph,
-    GraphError,
-    Input,
-    Literal,
-    Node,
-    Partition,
-    TensorSpec,
+from tracer.model.graph import Edge, Graph, GraphError, Input, Node, Partition, TensorSpec
+from tracer.passes.control_flow import (
+    NOTHING,
+    NOTHING_SPEC,
+    add_control_loops,
+    is_predicate,
+    starts_iteration,
 )
 from tracer.passes.keys import SENDS, key_of
-
-_NOTHING = Literal("float32", (0,), b"")
-_NOTHING_SPECS = (TensorSpec("float32", (0,)),)
+from tracer.passes.memory import is_made_on_host, is_read_on_host
 
 
 def partition_by_worker(graph: Graph, incarnations: Mapping[str, int]) -> list[Partition]:
-    """One partition per task, by task prefix. `incarnations` knows the devices by full name."""
-    return _Cut(graph, _task_prefix, "_S", incarnations).partitions()
+    """One partition per task, by task prefix. `incarnations` knows the devices by full name.
+
+    Loops over several devices get their control loops first, also for the second cut.
+    """
+    return _Cut(add_control_loops(graph), _task_prefix, "_S", incarnations).partitions()
 
 
 def partition_by_device(graph: Graph, incarnations: Mapping[str, int]) -> list[Partition]:
@@ -76,74 +75,103 @@ class _Cut:
         places = {device: place_of(device) for device in {node.device for node in graph.nodes}}
         self._place = {node.name: places[node.device] for node in graph.nodes}
         self._parts: dict[str, list[Node]] = {}
-        self._received: dict[tuple[str, int | None, str], str] = {}
+        self._received: dict[tuple[str, int | None, str, bool], Node] = {}
         self._dtypes: dict[Input, str] = {}
         self._numbers = count()
         self._edge_ids = count()
 
     def partitions(self) -> list[Partition]:
-        _refuse_cut_loops(self._graph, self._place)
         self._parts = {self._place[name]: [] for name in self._graph}
         for node in self._graph.nodes:
             self._parts[self._place[node.name]].append(self._rewired(node))
         return [Partition(place, Graph(nodes)) for place, nodes in self._parts.items()]
 
     def _rewired(self, node: Node) -> Node:
-        """The node with what crosses the cut taken from `_Recv`s in its own partition."""
-        edges = list(self._graph.in_edges(node.name))
+        """The node with what crosses the cut taken from `_Recv`s in its own partition.
+
+        The control edge that starts an iteration goes to those, and stays here only for the next
+        cut.
+        """
         here = self._place[node.name]
+        start = next((c for c in node.control_inputs if starts_iteration(self._graph, c)), None)
+        edges = [
+            edge
+            for edge in self._graph.in_edges(node.name)
+            if not (edge.is_control and edge.src == start)
+        ]
         sources = [
-            edge.src if self._place[edge.src] == here else self._receive(edge, edge_id)
+            self._graph[edge.src]
+            if self._place[edge.src] == here
+            else self._receive(edge, edge_id, start)
             for edge, edge_id in zip(edges, self._edge_ids, strict=False)
         ]
-        if sources != [edge.src for edge in edges]:
+        names = [source.name for source in sources]
+        if names != [edge.src for edge in edges]:
             num_inputs = len(node.inputs)
+            if start and any(source.device != node.device for source in sources):
+                names.append(start)
             node = node.with_(
                 inputs=tuple(
                     old if old.node == new else Input(new)
-                    for old, new in zip(node.inputs, sources, strict=False)
+                    for old, new in zip(node.inputs, names, strict=False)
                 ),
-                control_inputs=tuple(sources[num_inputs:]),
+                control_inputs=tuple(names[num_inputs:]),
             )
         if node.attrs.get("client_terminated") and "send_device_incarnation" not in node.attrs:
             life = self._incarnation_of(node.attrs["send_device"])
             node = node.with_(attrs={**node.attrs, "send_device_incarnation": life})
         return node
 
-    def _receive(self, edge: Edge, edge_id: int) -> str:
-        """The name under which the edge's value is had in its consumer's partition."""
-        key = edge.src, edge.src_port, self._place[edge.dst]
+    def _receive(self, edge: Edge, edge_id: int, start: str | None) -> Node:
+        """The node by which the edge's value is had in its consumer's partition.
+
+        A value that a GPU's kernel reads on the host comes apart from one it reads in place.
+        """
+        dtype = self._dtype(edge)
+        on_host = is_read_on_host(self._graph, edge, dtype)
+        apart = on_host and "GPU" in self._graph[edge.dst].device
+        key = edge.src, edge.src_port, self._place[edge.dst], apart
         if key not in self._received:
-            self._received[key] = self._join(edge, edge_id)
+            recv_op = "_HostRecv" if on_host else "_Recv"
+            self._received[key] = self._join(edge, edge_id, start, dtype, recv_op)
         return self._received[key]
 
-    def _join(self, edge: Edge, edge_id: int) -> str:
-        """Adds the pair; its recv sits on the device of the first consumer."""
+    def _dtype(self, edge: Edge) -> str:
+        """Of what is sent; for a control edge that is an empty constant."""
+        if edge.src_port is None:
+            return NOTHING.dtype
+        return dtype_of(self._graph, Input(edge.src, edge.src_port), self._dtypes)
+
+    def _join(self, edge: Edge, edge_id: int, start: str | None, dtype: str, recv_op: str) -> Node:
+        """Adds the pair; its recv sits on the device of the first consumer.
+
+        In a loop over devices, the recv begins with the iteration, by a control edge from `start`.
+        """
         source, target = self._graph[edge.src], self._graph[edge.dst]
         sending = self._parts[self._place[edge.src]]
         receiving = self._parts[self._place[edge.dst]]
-        output, dtype, specs = self._value(edge, source, sending)
-        attrs: dict[str, Any] = {
-            "tensor_name": f"edge_{edge_id}_{edge.src}",
-            "send_device": source.device,
-            "recv_device": target.device,
-            "send_device_incarnation": self._incarnation_of(source.device),
-            "client_terminated": False,
-            "_src": edge.src,
-            "_dst": edge.dst,
-            "edge_kind": "control" if edge.is_control else "data",
-        }
-        host = "Host" if dtype == "string" else ""
+        output, specs = self._value(edge, source, sending)
+        attrs = self._key(edge, f"edge_{edge_id}_{edge.src}")
+        made_on_host = is_made_on_host(self._graph, edge, dtype)
         send = self._added(
-            edge.src, f"_{host}Send", source, attrs={**attrs, "T": dtype}, inputs=(output,)
+            edge.src,
+            "_HostSend" if made_on_host else "_Send",
+            source,
+            attrs={**attrs, "T": dtype},
+            inputs=(output,),
         )
         recv = self._added(
-            edge.src, f"_{host}Recv", target, attrs={**attrs, "tensor_type": dtype}, specs=specs
+            edge.src,
+            recv_op,
+            target,
+            attrs={**attrs, "tensor_type": dtype},
+            specs=specs,
+            control_inputs=(start,) if start else (),
         )
         sending.append(send)
         receiving.append(recv)
         if not edge.is_control:
-            return recv.name
+            return recv
         signal = self._added(
             edge.src,
             "Identity",
@@ -153,26 +181,40 @@ class _Cut:
             specs=specs,
         )
         receiving.append(signal)
-        return signal.name
+        return signal
+
+    def _key(self, edge: Edge, tensor_name: str) -> dict[str, Any]:
+        """What the two ends of a pair have in common."""
+        sender = self._graph[edge.src].device
+        kind = "loop" if is_predicate(self._graph, edge) else "data"
+        return {
+            "tensor_name": tensor_name,
+            "send_device": sender,
+            "recv_device": self._graph[edge.dst].device,
+            "send_device_incarnation": self._incarnation_of(sender),
+            "client_terminated": False,
+            "_src": edge.src,
+            "_dst": edge.dst,
+            "edge_kind": "control" if edge.is_control else kind,
+        }
 
     def _value(
         self, edge: Edge, source: Node, sending: list[Node]
-    ) -> tuple[Input, str, tuple[TensorSpec, ...]]:
-        """What is sent, its dtype and spec: the output, or an empty constant after the source."""
+    ) -> tuple[Input, tuple[TensorSpec, ...]]:
+        """What is sent, and its spec: the output, or an empty constant after the source."""
         if edge.src_port is not None:
-            output = Input(edge.src, edge.src_port)
             spec = source.specs[edge.src_port : edge.src_port + 1]
-            return output, dtype_of(self._graph, output, self._dtypes), spec
+            return Input(edge.src, edge.src_port), spec
         dummy = self._added(
             f"{edge.src}/ctrl",
             "Const",
             source,
             control_inputs=(edge.src,),
-            attrs={"dtype": "float32", "value": _NOTHING},
-            specs=_NOTHING_SPECS,
+            attrs={"dtype": "float32", "value": NOTHING},
+            specs=(NOTHING_SPEC,),
         )
         sending.append(dummy)
-        return Input(dummy.name), "float32", dummy.specs
+        return Input(dummy.name), dummy.specs
 
     def _added(self, base: str, op: str, beside: Node, **fields: Any) -> Node:
         name = next(
@@ -186,24 +228,3 @@ class _Cut:
         except KeyError:
             known = ", ".join(sorted(self._incarnations))
             raise GraphError(f"the incarnation of {device} is unknown; known are {known}") from None
-
-
-def _refuse_cut_loops(graph: Graph, place: Mapping[str, str]) -> None:
-    """A loop over several devices needs a control loop on each else it hangs."""
-    inside = {node.name for node in graph.nodes if node.op == "Enter"}
-    pending = list(inside)
-    while pending:
-        name = pending.pop()
-        followers = {edge.dst for edge in graph.out_edges(name)} - inside
-        if graph[name].op != "Exit":
-            inside |= followers
-            pending += followers
-    for name in inside:
-        far = [
-            e.src for e in graph.in_edges(name) if e.src in inside and place[e.src] != place[name]
-        ]
-        if far:
-            raise GraphError(
-                f"the loop around {name!r} reaches over {place[far[0]]} and {place[name]}; "
-                "ask for one device for all nodes of a loop"
-            )

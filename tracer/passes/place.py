@@ -12,6 +12,7 @@ from tracer.model.cluster import DeviceName, DeviceSpec
 from tracer.model.graph import HANDLES, Graph, GraphError, Node
 from tracer.ops.kernel import OpDef
 from tracer.passes.colocation import Colocation
+from tracer.passes.control_flow import colocate_control_flow
 
 METADATA = ("Shape", "Size", "Rank")
 _TYPE_ORDER = {"GPU": 0, "CPU": 1}  # a request that leaves the type open takes the faster one
@@ -32,7 +33,7 @@ def place(
 
     Reasons: `requested` as asked; `colocated` with its class; `resource` with the variable it uses,
     whatever it asked for; `metadata` with the input whose shape it reads; `generator` a source,
-    with its consumers; `default` the client's device. Raises PlacementError naming the node, what
+    with its consumers; `default` the client's device; `control_flow` with its data. Raises PlacementError naming the node, what
     it asked for and what there is.
     """
     choose = _Chooser(devices, client_device)
@@ -48,8 +49,11 @@ def place(
         if len(group) == 1:
             alone += group
     _move_to_neighbours(graph, alone, placed, choose)
-    return Graph(
-        node.with_(device=placed[node.name][0], reason=placed[node.name][1]) for node in graph.nodes
+    return colocate_control_flow(
+        Graph(
+            node.with_(device=placed[node.name][0], reason=placed[node.name][1])
+            for node in graph.nodes
+        )
     )
 
 

@@ -9,10 +9,11 @@ import torch
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph, Input, Node
 from tracer.ops.kernel import Kernel, OpContext, OpDef
+from tracer.passes.memory import host_ports
 from tracer.record.recorder import Recorder
 from tracer.runtime.devices import Device
 from tracer.runtime.gpu import Gpu
-from tracer.runtime.memory import OpOf, host_ports, host_values
+from tracer.runtime.memory import OpOf, host_values
 
 _COPIES = ("_Send", "_Recv", "_Arg")
 

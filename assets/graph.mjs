@@ -1,5 +1,6 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
-// Inputs are data-* attributes of its host: base, step, stage, task, heat, chosen, words.
+// Inputs are data-* attributes of its host: trace, step, stage, task, heat, chosen, words; it asks
+// once it has a step, which may be "".
 
 import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
 import { STUB, drawGraph } from "./graph_draw.mjs";
@@ -16,7 +17,7 @@ import { drawOverview } from "./graph_overview.mjs";
 import { graphPicture } from "./graph_picture.mjs";
 import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
-import { prefix } from "./selection.mjs";
+import { sourceOf } from "./sources.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
@@ -30,7 +31,7 @@ export class GraphView {
   constructor(host) {
     this.host = host;
     this.words = JSON.parse(host.dataset.words ?? "{}");
-    this.asked = "";
+    this.asked = null;
     this.state = { heat: "time", sel: null, folds: readFolds(location.search) };
     this.model = this.morph = this.hover = this.focus = null;
     this.port = new Viewport();
@@ -76,10 +77,10 @@ export class GraphView {
 
   // ---- inputs ----
 
-  update({ base, step, stage, task, heat, chosen }) {
+  update({ trace, step, stage, task, heat, chosen }) {
     this.state.heat = heat || "time";
     this.state.sel = chosen ? JSON.parse(chosen) : null;
-    if (!base) return;
+    if (step === undefined) return;
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ step, stage, task })) {
       if (value) query.set(name, value);
@@ -87,27 +88,23 @@ export class GraphView {
     for (const [name, ids] of Object.entries(this.state.folds)) {
       for (const id of ids) query.append(name, id);
     }
-    const url = `${base}?${query}`;
-    if (url !== this.asked) this.load(url);
+    if (`${query}` !== this.asked) this.load(sourceOf(trace), query);
     else this.select();
   }
 
-  async load(url) {
-    this.asked = url;
+  async load(source, query) {
+    this.asked = `${query}`;
     this.request?.abort();
     this.request = new AbortController();
     this.host.dataset.state = "loading";
     try {
-      const reply = await fetch(url, { signal: this.request.signal });
-      const text = await reply.text();
+      const text = await source.graph(query, this.request.signal);
       const begun = performance.now();
-      const payload = JSON.parse(text);
-      if (!reply.ok) throw new Error(payload.error ?? reply.statusText);
-      this.show(payload);
+      this.show(JSON.parse(text));
       this.shownMs = performance.now() - begun;
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.asked = "";
+      this.asked = null;
       this.say(this.words.failed.replace("{reason}", error.message));
       this.host.dataset.state = "error";
     }
@@ -375,7 +372,6 @@ startControls();
 export function show(step, stage, task, sel) {
   const host = document.getElementById("graph-canvas");
   if (!host) return null;
-  host.dataset.base = `${prefix()}api/traces/${host.dataset.trace}/graph`;
   Object.assign(host.dataset, {
     step: step ?? "", stage: stage ?? "", task: task ?? "", chosen: sel ? JSON.stringify(sel) : "",
   });

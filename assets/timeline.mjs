@@ -6,9 +6,10 @@ import {
   textWidth,
 } from "./core.mjs";
 import { offerPicture } from "./picture.mjs";
-import { prefix, visit } from "./selection.mjs";
+import { visit } from "./selection.mjs";
 import { textures } from "./shapes.mjs";
-import { HttpSource, Loader, nsPerPixel, spanId } from "./timeline_data.mjs";
+import { sourceOf } from "./sources.mjs";
+import { Loader, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
 import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
@@ -19,6 +20,7 @@ import {
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { timelinePicture } from "./timeline_picture.mjs";
+import { Pieces } from "./timeline_pieces.mjs";
 import { probe } from "./timeline_probe.mjs";
 import { AXIS_PX, drawAxis, drawStrip, fullShare, stripSize } from "./timeline_strip.mjs";
 import { SpanTable, rowsOf } from "./timeline_table.mjs";
@@ -41,8 +43,9 @@ export class TimelineView {
     this.head = this.focus = this.cursor = this.layout = this.step = this.task = null;
     this.steps = [];
     this.unfolded = new Set();
+    this.pieces = new Pieces();
     this.asked = {};
-    this.source = new HttpSource(`${prefix()}api/traces/${host.dataset.trace}`);
+    this.source = sourceOf(host.dataset.trace);
     this.loader = new Loader(this.source, () => this.arrived(), (error) => this.fail(error));
     this.tip = piece("canvas-tip");
     this.note = piece("canvas-note");
@@ -371,7 +374,7 @@ export class TimelineView {
     return {
       width, height, area, from, to, origin, scale: this.scale, scroll: this.scroll, tile,
       theme: this.theme, patterns: this.patterns, words: this.words,
-      nsPerPixel: tile ? nsPerPixel(tile) : 1, layout: this.rows(),
+      layout: this.rows(), pieces: this.pieces, ratio: this.surface.ratio,
       ticks: ticksOf(from, to, area.w, origin, widthOf),
       arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
       focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,

@@ -3,7 +3,7 @@
 
 import { ellipsis, font, formatBytes, formatNs, textWidth } from "./core.mjs";
 import { polygon, roundRect } from "./shapes.mjs";
-import { FLAG, LABEL_PX, tensorName } from "./timeline_model.mjs";
+import { FLAG, LABEL_PX, isFault, tensorName } from "./timeline_model.mjs";
 
 const THIN_PX = 1.5; // what is shorter than a pixel is still seen
 const FAULT_PX = 3;
@@ -26,7 +26,8 @@ export function palette(theme, patterns, hues) {
   });
 }
 
-/** Paints the rows of one tile; `labels` gathers what is written when all bars are there. */
+/** Paints the rows of one tile: bars and columns, over them faults, over all the names, which
+ *  `labels` gathers. */
 export class BarPainter {
   constructor(ctx, tile, { theme, patterns, scale, width, words }) {
     Object.assign(this, { ctx, tile, theme, patterns, scale, width, words });
@@ -53,11 +54,28 @@ export class BarPainter {
   bar(i, x, w) {
     const { tile } = this;
     if (tile.queue[i]) this.queue(x, tile.queue[i] * this.scale);
-    if (tile.flags[i] & FLAG.error) this.fault(i, x, w);
-    else if (tile.hue[i] === this.hue.recv) this.recv(i, x, w);
-    else if (tile.hue[i] === this.hue.idle && tile.wait[i]) this.served(i, x, w);
+    if (this.isRecv(i)) this.recv(i, x, w);
+    else if (this.isServed(i)) this.served(i, x, w);
     else this.plain(i, x, w);
     this.reached = Math.max(this.reached, x + Math.max(w, THIN_PX));
+  }
+
+  /** Bar, fault and name of one span, whatever it is. */
+  whole(i, x, w) {
+    if (isFault(this.tile, i)) {
+      this.fault(i, x, w);
+      return;
+    }
+    this.bar(i, x, w);
+    this.name(i, x, w);
+  }
+
+  isRecv(i) {
+    return this.tile.hue[i] === this.hue.recv;
+  }
+
+  isServed(i) {
+    return this.tile.hue[i] === this.hue.idle && this.tile.wait[i] > 0;
   }
 
   /** Ready but not run: dots at half height, as far back as nothing else stands there. */
@@ -79,8 +97,6 @@ export class BarPainter {
     const look = this.look[hue];
     if (hue === this.hue.send && w >= POINTED_PX) this.tag(look, sendPoints, x, w);
     else this.rect(look, x, w);
-    if (this.tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
-    this.label(i, look, x, w);
   }
 
   /** The part of an extent that is on screen or just off it, [left, width]; null for none. A path
@@ -136,17 +152,19 @@ export class BarPainter {
 
   /** Asked for: a thin line. Nothing else to do: hatched. Then the transfer, notched. */
   recv(i, x, w) {
-    const { tile, scale } = this;
     const look = this.look[this.hue.recv];
-    const came = x + tile.wait[i] * scale;
-    const stood = came - tile.stood[i] * scale;
+    const { stood, came } = this.instants(i, x);
     this.whisker(x, stood);
-    if (came - stood >= 2) this.hatch(i, stood, came - stood);
+    if (came - stood >= 2) this.hatch(stood, came - stood);
     const rest = x + w - came;
     if (rest >= POINTED_PX) this.tag(look, recvPoints, came, rest);
     else this.rect(look, came, rest);
-    if (tile.flags[i] & FLAG.unfinished) this.openEnd(x, w);
-    this.label(i, look, came + 4, rest - 4);
+  }
+
+  /** Where a Recv that begins at x had nothing else to do, and where its value came. */
+  instants(i, x) {
+    const came = x + this.tile.wait[i] * this.scale;
+    return { stood: came - this.tile.stood[i] * this.scale, came };
   }
 
   whisker(from, to) {
@@ -160,7 +178,7 @@ export class BarPainter {
     ctx.fillRect(from, middle - tall / 2, 1, tall);
   }
 
-  hatch(i, x, w) {
+  hatch(x, w) {
     const { ctx, y, h } = this;
     const seen = this.seen(x, w);
     if (!seen) return;
@@ -173,21 +191,32 @@ export class BarPainter {
       roundRect(ctx, left + 0.5, y + 0.5, wide - 1, h - 1, 2);
       ctx.stroke();
     }
-    const ground = { text: this.theme.ink, chip: this.theme.panel };
-    this.write([tensorName(this.nameOf(i)), this.words.waiting], ground, x, w);
   }
 
   /** A served call that waited for its value: a thin line, then the time it worked. */
   served(i, x, w) {
-    const wait = Math.min(w, this.tile.wait[i] * this.scale);
+    const wait = this.servedWait(i, w);
     this.whisker(x, x + wait);
-    const look = this.look[this.tile.hue[i]];
-    this.rect(look, x + wait, w - wait);
-    this.label(i, look, x + wait, w - wait);
+    this.rect(this.look[this.tile.hue[i]], x + wait, w - wait);
   }
 
-  /** Never merged, at least 3 px: a tinted, dashed, crossed bar, or a line with a flag on it. */
-  fault(i, x, width) {
+  servedWait(i, w) {
+    return Math.min(w, this.tile.wait[i] * this.scale);
+  }
+
+  /** Never merged: what failed, and what nobody saw end. */
+  fault(i, x, w) {
+    if (this.tile.flags[i] & FLAG.error) {
+      this.failed(i, x, w);
+      return;
+    }
+    this.bar(i, x, w);
+    this.openEnd(x, w);
+    this.name(i, x, w);
+  }
+
+  /** At least 3 px: a tinted, dashed, crossed bar, or a line with a flag on it. */
+  failed(i, x, width) {
     const { ctx, y, h, theme } = this;
     const w = Math.max(width, FAULT_PX);
     if (w < 12) {
@@ -248,6 +277,20 @@ export class BarPainter {
 
   nameOf(i) {
     return this.tile.names[this.tile.name[i]];
+  }
+
+  /** What a bar is called, where its part that carries names lies. */
+  name(i, x, w) {
+    const look = this.look[this.tile.hue[i]];
+    if (this.isRecv(i)) {
+      const { stood, came } = this.instants(i, x);
+      const ground = { text: this.theme.ink, chip: this.theme.panel };
+      this.write([tensorName(this.nameOf(i)), this.words.waiting], ground, stood, came - stood);
+      this.label(i, look, came + 4, x + w - came - 4);
+    } else {
+      const wait = this.isServed(i) ? this.servedWait(i, w) : 0;
+      this.label(i, look, x + wait, w - wait);
+    }
   }
 
   label(i, look, x, w) {

@@ -4,6 +4,7 @@
 const DELAY_MS = 40; // a drag asks once it rests
 const KEEP = 6; // tiles kept; a coarse one of the whole run is among them
 const FAR = 2 ** 53 - 1;
+const MOST_PX = 4096; // that a tile may be wide
 
 const ARRAYS = {
   float64: Float64Array, float32: Float32Array, uint32: Uint32Array, uint16: Uint16Array,
@@ -23,7 +24,7 @@ export function decodeTile(buffer) {
 }
 
 /** Boxes come row by row and by start, but for the few that are never merged, at a row's end. */
-function ordersOf(tile) {
+export function ordersOf(tile) {
   const orders = new Map();
   for (let i = 0; i < tile.count; i += 1) {
     const order = orders.get(tile.row[i]);
@@ -43,42 +44,15 @@ export function spanId(tile, i) {
   return hex(tile.span_hi[i]) + hex(tile.span_lo[i]);
 }
 
-/** Questions to the server; the static export answers the same ones from memory. */
-export class HttpSource {
-  constructor(base) {
-    this.base = base;
-  }
-
-  async ask(path, query = {}, signal = undefined) {
-    const reply = await fetch(`${this.base}/${path}?${new URLSearchParams(query)}`, { signal });
-    if (!reply.ok) throw new Error((await reply.json()).error ?? reply.statusText);
-    return reply;
-  }
-
-  head = async () => (await this.ask("timeline/head")).json();
-
-  async tile({ from, to, width, rows }, signal) {
-    const query = { start: from, end: to, width, rows: `${rows[0]}-${rows[1]}` };
-    return decodeTile(await (await this.ask("tiles", query, signal)).arrayBuffer());
-  }
-
-  async arrows({ from, to }, signal) {
-    return (await this.ask("arrows", { start: from, end: to }, signal)).json();
-  }
-
-  async lit({ type, id }, step) {
-    const query = { kind: type, name: id, ...(step === null ? {} : { step }) };
-    return decodeTile(await (await this.ask("timeline/lit", query)).arrayBuffer());
-  }
-}
-
-/** What to ask for a window: twice as wide, in whole ns, one box a pixel. */
+/** What to ask for a window: twice as wide, or as far as the server answers a box a pixel; ns are
+ *  whole. */
 export function wider(from, to, width) {
-  const length = to - from;
+  const share = Math.max(1, Math.min(2, MOST_PX / width));
+  const beside = ((share - 1) / 2) * (to - from);
   const clip = (at) => Math.min(FAR, Math.max(-FAR, Math.round(at)));
   return {
-    from: clip(from - length / 2), to: clip(Math.max(to + length / 2, from + 2)),
-    width: Math.min(4096, Math.max(16, Math.round(width * 2))),
+    from: clip(from - beside), to: clip(Math.max(to + beside, from + 2)),
+    width: Math.min(MOST_PX, Math.max(16, Math.round(width * share))),
   };
 }
 
@@ -120,9 +94,9 @@ export class Loader {
 
   /** What was fetched is out of date, or (`isVoid`) wrong: it is drawn until the new one comes. */
   expire(isVoid = false) {
-    if (isVoid) [this.tiles, this.arrows] = [[], null];
     for (const tile of this.tiles) tile.isOld = true;
-    if (this.arrows) this.arrows.from = Infinity;
+    if (isVoid) [this.tiles, this.arrows] = [[], null];
+    else if (this.arrows) this.arrows.from = Infinity;
   }
 
   async #fetch(mine, asked) {

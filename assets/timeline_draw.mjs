@@ -3,7 +3,8 @@
 import { ellipsis, font, haloText, textWidth } from "./core.mjs";
 import { focusRing, roundRect } from "./shapes.mjs";
 import { BarPainter } from "./timeline_bars.mjs";
-import { isFolded, walkRow } from "./timeline_model.mjs";
+import { isFolded, walkMarks } from "./timeline_model.mjs";
+import { paintBars } from "./timeline_pieces.mjs";
 
 const EDGE = 8; // from the canvas to the boxes
 const PX_PER_ARROW = 7; // denser arrows are a tangle: then only those of the selection are drawn
@@ -23,7 +24,11 @@ export function drawBody(ctx, scene) {
   drawGrid(ctx, scene);
   ctx.translate(area.x, area.y - scene.scroll);
   counts.arrows = drawArrows(ctx, scene, placed);
-  if (scene.tile) counts.boxes = drawRows(ctx, scene, seen);
+  if (scene.tile) {
+    counts.boxes = scene.pieces ? scene.pieces.draw(ctx, scene)
+      : paintBars(ctx, { ...scene, rows: seen, width: area.w });
+    drawMarks(ctx, scene, seen);
+  }
   for (const stub of scene.stubs ?? []) nameStub(ctx, scene, stub);
   if (scene.lit) drawLit(ctx, scene, placed);
   if (scene.focus) drawFocus(ctx, scene, placed);
@@ -60,28 +65,18 @@ function drawGrid(ctx, { ticks, area, layout, scroll, from, scale, theme }) {
   }
 }
 
-function drawRows(ctx, scene, seen) {
-  const { tile, from, to, scale, nsPerPixel } = scene;
+/** What is said over the bars, which changes with every move: names stay where they are seen. */
+function drawMarks(ctx, scene, seen) {
+  const { tile, from, to, scale } = scene;
   const painter = new BarPainter(ctx, tile, { ...scene, width: scene.area.w });
-  let boxes = 0;
-  const sink = {
-    bar: (i, x, w) => {
-      boxes += 1;
-      painter.bar(i, x, w);
-    },
-    column: (x, w, share, hue) => {
-      boxes += 1;
-      painter.column(x, w, share, hue);
-    },
-  };
   for (const row of seen) {
     const order = tile.orders.get(row.id);
     if (!order) continue;
     painter.row(row.y, row.h);
-    walkRow(tile, order, from, to, scale, nsPerPixel, sink);
+    painter.reached = Infinity; // no queue over what runs
+    walkMarks(tile, order, from, to, scale, painter);
   }
   painter.writeLabels();
-  return boxes;
 }
 
 // ---- what is lit ----
@@ -114,7 +109,7 @@ function drawLit(ctx, scene, placed) {
     }
     painter.row(row.y, row.h);
     painter.reached = Infinity; // its queue is drawn already
-    painter.bar(i, (lit.start[i] - scene.from) * scene.scale, lit.duration[i] * scene.scale);
+    painter.whole(i, (lit.start[i] - scene.from) * scene.scale, lit.duration[i] * scene.scale);
   }
   painter.writeLabels();
 }

@@ -5,7 +5,7 @@
 export const FLAG = { error: 1, unfinished: 2, dead: 4, control: 16 };
 export const MERGE_PX = 3; // narrower spans become a share of a column this wide
 export const LABEL_PX = 40; // narrower bars carry no name
-const HUE_PX = 12; // one colour for so many pixels of columns: less flickers like a dead channel
+export const HUE_PX = 12; // one colour for so many pixels of columns: less flickers like a dead channel
 const REACH_PX = 4; // how far beside a thin bar a pointer still means it
 export const LEAST_WINDOW_NS = 200;
 
@@ -150,7 +150,7 @@ function heightOf({ lane, task }, count, size, unfolded) {
 
 /** Rows under one another in a box per task, in the loosest density that fits `room`.
  *  {boxes: [{task, y, h}], lanes: [{lane, label, task, count, y, h}], rows: [{…row, y, h}],
- *  height} */
+ *  key, height}; layouts of equal keys have the same rows at the same places. */
 export function layoutRows(rows, room, { unfolded = new Set(), isNarrow = false } = {}) {
   const layouts = DENSITIES.map((size) => layoutAt(rows, size, unfolded, isNarrow));
   return layouts.find((layout) => layout.height <= room) ?? layouts.at(-2);
@@ -184,7 +184,8 @@ function layoutAt(rows, size, unfolded, isNarrow) {
     boxes.push({ task, y: top, h: Math.max(y - top, least) });
     y = top + boxes.at(-1).h + size.boxes;
   }
-  return { boxes, lanes, rows: placed, height: Math.max(0, y - size.boxes) };
+  const key = placed.map((row) => `${row.id} ${row.y} ${row.h}`).join();
+  return { boxes, lanes, rows: placed, key, height: Math.max(0, y - size.boxes) };
 }
 
 /** A task's name shares the line of its first lane if it is short, or if that lane has no name. */
@@ -223,34 +224,46 @@ export const tensorName = (name) => name.replace(/_[SG]\d+$/, "").replace(/\/Rea
 /** Walks the boxes of a row from left to right and tells `sink` what to draw:
  *  bar(i, x, w) for one span, column(x, w, share, hue) for several that share MERGE_PX pixels.
  *
- *  Errors and what never ended come last, so that nothing hides them.
  *  `scale` is px per ns, `nsPerPixel` what one box of the tile stands for. Columns are cut on a
- *  grid of time, so that they keep still while the window moves. */
+ *  grid of time, so that they keep still while the window moves. The first bar after the window is
+ *  told too: it may have queued within it. */
 export function walkRow(tile, order, from, to, scale, nsPerPixel, sink) {
   const groupNs = HUE_PX / scale;
   const group = new Group(tile, scale, from, nsPerPixel, sink);
-  const faults = [];
-  for (let k = firstAt(tile, order, from); k < order.length; k += 1) {
+  let isIn = true;
+  for (let k = firstAt(tile, order, from); isIn && k < order.length; k += 1) {
     const i = order[k];
     const start = tile.start[i];
-    if (start > to) break;
     const duration = tile.duration[i];
-    if (start + duration < from) continue;
-    if (isFault(tile, i)) faults.push(i);
-    else if (duration * scale >= MERGE_PX) {
+    if (start + duration < from || isFault(tile, i)) continue;
+    isIn = start <= to;
+    if (duration * scale >= MERGE_PX) {
       group.flush();
       sink.bar(i, (start - from) * scale, duration * scale);
-    } else {
+    } else if (isIn) {
       const number = Math.floor(start / groupNs);
       if (number !== group.number) group.begin(number, groupNs);
       group.add(i, start, duration);
     }
   }
   group.flush();
-  for (const i of faults) sink.bar(i, (tile.start[i] - from) * scale, tile.duration[i] * scale);
 }
 
-const isFault = (tile, i) => (tile.flags[i] & (FLAG.error | FLAG.unfinished)) !== 0;
+/** What lies over the bars of a row: fault(i, x, w) for errors and what never ended, so that
+ *  nothing hides them, and name(i, x, w) for bars wide enough to carry one. */
+export function walkMarks(tile, order, from, to, scale, sink) {
+  for (let k = firstAt(tile, order, from); k < order.length; k += 1) {
+    const i = order[k];
+    const start = tile.start[i];
+    if (start > to) break;
+    const width = tile.duration[i] * scale;
+    const isAsked = width >= LABEL_PX || isFault(tile, i);
+    if (!isAsked || start + tile.duration[i] < from) continue;
+    sink[isFault(tile, i) ? "fault" : "name"](i, (start - from) * scale, width);
+  }
+}
+
+export const isFault = (tile, i) => (tile.flags[i] & (FLAG.error | FLAG.unfinished)) !== 0;
 
 /** The narrow spans of HUE_PX pixels: columns of MERGE_PX, one hue for all. */
 class Group {

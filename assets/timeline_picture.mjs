@@ -23,7 +23,8 @@ export function timelinePicture(view) {
     legend: legend(theme, words.legend),
     scale: words.begins.replace("{time}", formatNs(Math.max(0, from))),
     draw: (ctx, w, h) => view.paint(ctx, {
-      ...view.scene(w, h), cursor: null, focus: null, patterns: textures(ctx, theme),
+      ...view.scene(w, h), cursor: null, focus: null, pieces: null,
+      patterns: textures(ctx, theme),
     }),
   };
 }

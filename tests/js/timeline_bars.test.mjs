@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BarPainter, palette } from "../../assets/timeline_bars.mjs";
-import { walkRow } from "../../assets/timeline_model.mjs";
+import { walkMarks, walkRow } from "../../assets/timeline_model.mjs";
 
 const HUES = ["idle", "compute", "update", "send", "recv", "collective", "frame"];
 const theme = new Proxy({ isDark: false }, { get: (own, name) => own[name] ?? String(name) });
@@ -54,6 +54,7 @@ function paint(tile, { from, to, width = 1200, h = 20 }) {
     bar: (i, x, w) => painter.bar(i, x, w),
     column: (x, w, share, hue) => painter.column(x, w, share, hue),
   });
+  walkMarks(tile, order, from, to, scale, painter);
   painter.writeLabels();
   return ctx.calls;
 }

@@ -34,6 +34,9 @@ test("ids of spans keep their 64 bits", () => {
 test("twice the window is asked for, in whole ns, within what the server takes", () => {
   assert.deepEqual(wider(100, 200, 600), { from: 50, to: 250, width: 1200 });
   assert.equal(wider(0, 10, 9000).width, 4096);
+  const large = wider(0, 2400, 2400); // a screen so wide still gets a box a pixel
+  assert.ok(large.from < 0 && large.to > 2400);
+  assert.equal(large.to - large.from, large.width);
   const tiny = wider(5, 5.4, 600);
   assert.ok(Number.isInteger(tiny.from) && tiny.to > tiny.from);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   awayFrom, boxAt, clampWindow, devicesOf, instantText, layoutRows, leadingSteps, neighbour,
-  niceStep, outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkRow,
+  niceStep, outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkMarks, walkRow,
 } from "../../assets/timeline_model.mjs";
 
 const MS = 1e6;
@@ -162,7 +162,12 @@ test("neighbouring columns have the hue of what took most time among them", () =
 
 test("errors are never part of a column, and lie over everything", () => {
   const tile = tileOf([10, 0.5], [10.6, 0.2, { flags: 1 }], [11, 50]);
-  assert.equal(walk(tile).bars.at(-1).i, 1);
+  assert.deepEqual(walk(tile).bars.map(({ i }) => i), [0, 2]);
+  const over = [];
+  walkMarks(tile, [0, 1, 2], 0, 100, 1, {
+    fault: (i, x, w) => over.push(["fault", i, x, w]), name: (i) => over.push(["name", i]),
+  });
+  assert.deepEqual(over, [["fault", 1, 10.6, 0.2], ["name", 2]]);
   assert.equal(boxAt(tile, [0, 1, 2], 12, 1), 1);
   assert.equal(boxAt(tile, [0, 1, 2], 40, 1), 2);
   assert.equal(boxAt(tile, [0, 1], 40, 1), -1);
@@ -178,6 +183,12 @@ test("columns keep their place in time while the window moves", () => {
 
 test("a span that began before the window is drawn to the left of it", () => {
   assert.deepEqual(walk(tileOf([0, 500]), { from: 100, to: 200 }).bars[0].x, -100);
+});
+
+test("the bar after the window is told, as it may have queued within it", () => {
+  const bars = (length) => walk(tileOf([150, length], [300, 50]), { to: 100 }).bars;
+  assert.deepEqual(bars(50).map(({ i }) => i), [0]);
+  assert.deepEqual(bars(1).map(({ i }) => i), []);
 });
 
 test("a pointer finds the bar under it, or a thin one within a few pixels", () => {

@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 
 from tracer.model.refusal import Refusal, did_you_mean
-from tracer.workloads import char_transformer, diamond, digits_cnn, digits_mlp, recv_dedup
+from tracer.workloads import (
+    char_transformer,
+    diamond,
+    digits_cnn,
+    digits_mlp,
+    model_parallel_mlp,
+    recv_dedup,
+)
 from tracer.workloads.factory import Factory
 
 MODULES: Mapping[str, Factory] = {
@@ -14,6 +21,7 @@ MODULES: Mapping[str, Factory] = {
 GRAPHS: Mapping[str, Factory] = {
     "diamond": diamond.workload,
     "recv-dedup": recv_dedup.workload,
+    "model-parallel-mlp": model_parallel_mlp.workload,
 }
 WORKLOADS: Mapping[str, Factory] = {**MODULES, **GRAPHS}
 

@@ -1,0 +1,85 @@
+"""Graph workloads repeat experiments on TensorFlow: cut and result are what it was seen to give."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.golden_cases import GOLDEN
+from tracer.cli import main
+from tracer.model.graph_builder import GraphBuilder
+from tracer.passes.describe import describe_graph_file
+from tracer.workloads.factory import FactoryError
+from tracer.workloads.given import graph_of, workload_of
+from tracer.workloads.graph_workload import GraphWorkload, graph_workload
+from tracer.workloads.requested import Requested
+
+#: workload → what was seen of the same graph
+SEEN = {
+    "diamond": "iii_diamond__grpc",
+    "recv-dedup": "i_recv_dedup__grpc",
+}
+
+
+def seen(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((GOLDEN / f"{SEEN[name]}.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_its_cut_is_tensorflows(name: str) -> None:
+    given = Requested.named(name).make_graph({}, seed=0).given
+    assert describe_graph_file(given)["counts"] == seen(name)["summary"]["counts"]
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(["--in-process"], id="near"),
+        pytest.param([], id="grpc", marks=[pytest.mark.cluster, pytest.mark.slow]),
+    ],
+)
+def test_its_result_is_tensorflows(
+    name: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", name, *flags, "--json", "--out", str(tmp_path / "t")]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["result"] == seen(name)["result"]
+    assert printed["spans"]["recorded"] == printed["spans"]["written"] > 0
+
+
+def test_an_option_changes_the_graph() -> None:
+    given = Requested.named("diamond").make_graph({"size": "7"}, seed=0).given
+    assert given.graph["top_const"].specs[0].shape == (7,)
+
+
+def test_what_a_factory_makes_is_what_its_annotation_says() -> None:
+    b = GraphBuilder()
+    b.const(1.0, name="one")
+    graph = graph_workload(b.graph(), {"worker": 1}, ["one:0"])
+    assert graph_of(graph, "own:make") is graph
+    with pytest.raises(FactoryError, match=r"own:make returned a graph.*-> GraphWorkload"):
+        workload_of(graph, "own:make")
+    with pytest.raises(FactoryError, match=r"own:make returned a dict.*-> GraphWorkload"):
+        graph_of({}, "own:make")
+
+
+def test_a_graph_workload_of_ones_own_is_told_by_its_annotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "graph_of_mine.py").write_text(
+        "from tracer.model.graph_builder import GraphBuilder\n"
+        "from tracer.workloads.graph_workload import GraphWorkload, graph_workload\n"
+        "def make(value: float = 2.0) -> GraphWorkload:\n"
+        "    b = GraphBuilder()\n"
+        "    b.const(value, name='one')\n"
+        "    return graph_workload(b.graph(), {'worker': 1}, ['one:0'], steps=3)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    requested = Requested.named("graph_of_mine:make")
+    made = requested.make_graph({"value": "5"}, seed=0)
+    assert requested.is_graph
+    assert isinstance(made, GraphWorkload)
+    assert (made.steps, list(requested.options)) == (3, ["value"])

@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from tracer.model.graph import GraphError, Input, Node
 
 #: attributes that name the output's dtype, the most telling one first
-_DTYPE_ATTRS = ("out_type", "output_type", "DstT", "tensor_type", "dtype", "T", "Tparams", "Tidx")
+_DTYPE_ATTRS = (
+    "out_type",
+    "output_type",
+    "DstT",
+    "Tout",
+    "tensor_type",
+    "type",
+    "dtype",
+    "T",
+    "Tparams",
+    "Tidx",
+)
 
 _BY_ATTRIBUTE = ""  #: stands in the table for "as the attributes say, else as input 0"
 
@@ -19,15 +30,22 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
         ("bool",),
     ),
     **dict.fromkeys(
-        ("LogicalOr", "LogicalNot", "All", "Any", "LoopCond", "IsFinite", "VarIsInitializedOp"),
+        ("LogicalOr", "LogicalNot", "All", "Any", "LoopCond", "IsFinite", "IsInf", "IsNan"),
         ("bool",),
     ),
-    "IsVariableInitialized": ("bool",),
+    **dict.fromkeys(
+        ("ApproximateEqual", "InTopKV2", "IsVariableInitialized", "VarIsInitializedOp"), ("bool",)
+    ),
+    "Where": ("int64",),
     "VarHandleOp": ("resource",),
     "Switch": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
     "Merge": (_BY_ATTRIBUTE, "int32"),
+    "BroadcastGradientArgs": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
     "SparseSoftmaxCrossEntropyWithLogits": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
     "SoftmaxCrossEntropyWithLogits": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    "TopKV2": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    "Unique": (_BY_ATTRIBUTE, _BY_ATTRIBUTE),
+    "UniqueWithCounts": (_BY_ATTRIBUTE, _BY_ATTRIBUTE, _BY_ATTRIBUTE),
     **dict.fromkeys(
         ("NoOp", "Assert", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"), ()
     ),
@@ -38,9 +56,19 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("_Send", "_HostSend", "_Retval"), ()),
 }  #: ops that are not "one output, as the attributes say"
 
-_NUMBERED = {"Unpack": "num", "Split": "num_split", "DynamicPartition": "num_partitions"}
+_NUMBERED = {
+    "ConcatOffset": "N",
+    "DynamicPartition": "num_partitions",
+    "ShapeN": "N",
+    "Split": "num_split",
+    "SplitV": "num_split",
+    "Unpack": "num",
+}
+#: attributes that name the dtype of all outputs but the first
+_OF_INDICES = {"TopKV2": "index_type", "Unique": "out_idx", "UniqueWithCounts": "out_idx"}
 _UNSTATED = {
     "Shape": "int32",
+    "ShapeN": "int32",
     "Size": "int32",
     "Rank": "int32",
     "ArgMax": "int64",
@@ -53,6 +81,8 @@ def num_outputs(node: Node) -> int:
         return len(node.specs)
     if node.op in _NUMBERED:
         return int(node.attrs.get(_NUMBERED[node.op], 1))
+    if node.op == "IdentityN":
+        return len(node.inputs)
     return len(_OUTPUTS.get(node.op, (_BY_ATTRIBUTE,)))
 
 
@@ -90,4 +120,7 @@ def _stated(node: Node, port: int) -> str:
     if node.op in _UNSTATED:
         stated = node.attrs.get("out_type") or node.attrs.get("output_type")
         return str(stated or _UNSTATED[node.op])
-    return next((str(node.attrs[name]) for name in _DTYPE_ATTRS if node.attrs.get(name)), "")
+    if port and node.op in _OF_INDICES:
+        return str(node.attrs.get(_OF_INDICES[node.op], "int32"))
+    stated = next((node.attrs[name] for name in _DTYPE_ATTRS if node.attrs.get(name)), "")
+    return str(stated[port] if isinstance(stated, list | tuple) else stated)

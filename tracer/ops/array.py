@@ -1,20 +1,26 @@
-"""Constants, placeholders, shapes, and everything that moves elements about (TF `array_ops.cc`).
+"""Constants, placeholders, shapes, and what lays whole tensors out anew (TF `array_ops.cc`).
 
 Inputs that hold shapes, axes or bounds are read on the host, as TF's kernels do (`HostMemory`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
+from torch.nn import functional
 
 from tracer.model.graph import Node, TensorSpec
 from tracer.ops.dtypes import literal_to_tensor, torch_dtype
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError, direct
-from tracer.ops.math import axes_of
+from tracer.ops.reduction import axes_of, axis_of
 from tracer.ops.variable import declared_spec
 
 Tensor = torch.Tensor
+
+#: all ports of an op that takes or gives a list
+PORTS = tuple(range(64))
 
 #: TF's C++ enum names, as its messages print them
 _ENUM_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
@@ -72,6 +78,15 @@ def _rank(x: Tensor) -> Tensor:
     return torch.tensor(x.dim(), dtype=torch.int32)
 
 
+def _several_identities(*inputs: Any) -> Any:
+    return one_or_several(inputs)
+
+
+def _bind_shape_n(node: Node, _context: OpContext) -> Kernel:
+    dtype = torch_dtype(node.attrs.get("out_type", "int32"))
+    return lambda *inputs: one_or_several([torch.tensor(x.shape, dtype=dtype) for x in inputs])
+
+
 def _reshape(x: Tensor, shape: Tensor) -> Tensor:
     return x.reshape(shape.tolist())
 
@@ -81,11 +96,27 @@ def _expand_dims(x: Tensor, dim: Tensor) -> Tensor:
 
 
 def _bind_squeeze(node: Node, _context: OpContext) -> Kernel:
-    dims = node.attrs.get("squeeze_dims") or node.attrs.get("axis")
-    return lambda x: x.squeeze(tuple(dims)) if dims else x.squeeze()
+    dims = tuple(node.attrs.get("squeeze_dims") or node.attrs.get("axis") or ())
+
+    def squeeze(x: Tensor) -> Tensor:
+        if wide := [dim for dim in dims if x.shape[dim] != 1]:
+            raise OpError(
+                "INVALID_ARGUMENT",
+                f"Can not squeeze dim[{wide[0] % x.dim()}], expected a dimension of 1, got "
+                f"{x.shape[wide[0]]}",
+            )
+        return x.squeeze(dims) if dims else x.squeeze()
+
+    return squeeze
 
 
 def _tile(x: Tensor, multiples: Tensor) -> Tensor:
+    if multiples.numel() != x.dim():
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"Expected multiples argument to be a vector of length {x.dim()} but got length "
+            f"{multiples.numel()}",
+        )
     return x.tile(multiples.tolist())
 
 
@@ -94,15 +125,36 @@ def _fill(dims: Tensor, value: Tensor) -> Tensor:
 
 
 def _broadcast_to(x: Tensor, shape: Tensor) -> Tensor:
-    return x.expand(shape.tolist())
+    sizes = shape.tolist()
+    if any(size < 0 for size in sizes):  # torch would take -1 for "as it is"
+        raise OpError("INVALID_ARGUMENT", f"Dimension {min(sizes)} must be >= 0")
+    return x.expand(sizes)
+
+
+def _broadcast(*shapes: Tensor) -> tuple[int, ...]:
+    return np.broadcast_shapes(*(tuple(shape.tolist()) for shape in shapes))
+
+
+def _broadcast_args(*shapes: Tensor) -> Tensor:
+    sizes = _broadcast(*shapes)
+    return torch.tensor(sizes, dtype=shapes[0].dtype)
+
+
+def _broadcast_gradient_args(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """The axes along which the gradient of each operand of a broadcast is summed."""
+    sizes = _broadcast(a, b)
+    same = a.tolist() == b.tolist()
+
+    def axes(shape: Tensor) -> Tensor:
+        own = [1] * (len(sizes) - shape.numel()) + shape.tolist()
+        found = [] if same else [dim for dim, size in enumerate(own) if size == 1]
+        return torch.tensor(found, dtype=shape.dtype)
+
+    return axes(a), axes(b)
 
 
 def _transpose(x: Tensor, permutation: Tensor) -> Tensor:
     return x.permute(permutation.tolist())
-
-
-def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    return torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
 
 
 def _bind_pack(node: Node, _context: OpContext) -> Kernel:
@@ -110,12 +162,13 @@ def _bind_pack(node: Node, _context: OpContext) -> Kernel:
     return lambda *inputs: torch.stack(inputs, axis)
 
 
-def _one_or_several(parts: Any) -> Any:
+def one_or_several(parts: Sequence[Any]) -> Any:
+    """As a kernel hands on what it has one or more of."""
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
 def _bind_unpack(node: Node, _context: OpContext) -> Kernel:
-    axis, num = node.attrs.get("axis", 0), _attr("num", node)
+    axis, num = node.attrs.get("axis", 0), count_of("num", node)
 
     def unpack(x: Tensor) -> Any:
         if x.shape[axis] != num:
@@ -123,84 +176,165 @@ def _bind_unpack(node: Node, _context: OpContext) -> Kernel:
                 "INVALID_ARGUMENT",
                 f"Input shape axis {axis} must equal {num}, got shape {list(x.shape)}",
             )
-        return _one_or_several(x.unbind(axis))
+        return one_or_several(x.unbind(axis))
 
     return unpack
 
 
 def _bind_split(node: Node, _context: OpContext) -> Kernel:
-    num = _attr("num_split", node)
+    num = count_of("num_split", node)
 
-    def split(dim: Tensor, x: Tensor) -> Any:
-        size = x.shape[int(dim)]
+    def split(axis: Tensor, x: Tensor) -> Any:
+        dim = axis_of(axis, x.dim())
+        size = x.shape[dim]
         if size % num:
             raise OpError(
                 "INVALID_ARGUMENT",
                 "Number of ways to split should evenly divide the split dimension, but got "
-                f"split_dim {int(dim)} (size = {size}) and num_split {num}",
+                f"split_dim {dim} (size = {size}) and num_split {num}",
             )
-        return _one_or_several(x.tensor_split(num, int(dim)))
+        return one_or_several(x.tensor_split(num, dim))
 
     return split
 
 
-def _concat(*inputs: Tensor) -> Tensor:
-    return torch.cat(inputs[:-1], int(inputs[-1]))
+def _bind_split_v(node: Node, _context: OpContext) -> Kernel:
+    num = count_of("num_split", node)
+
+    def split(x: Tensor, sizes: Tensor, axis: Tensor) -> Any:
+        dim, given = axis_of(axis, x.dim()), sizes.tolist()
+        rest = x.shape[dim] - sum(size for size in given if size >= 0)
+        parts = [rest if size == -1 else size for size in given]
+        if len(given) != num or min(parts) < 0 or sum(parts) != x.shape[dim]:
+            raise OpError(
+                "INVALID_ARGUMENT",
+                f"Determined shape must either match input shape along split_dim exactly if fully "
+                f"specified, or be less than the size of the input along split_dim if not fully "
+                f"specified.  Got: {given} for a size of {x.shape[dim]}",
+            )
+        return one_or_several(torch.split_with_sizes(x, parts, dim))
+
+    return split
 
 
-def _gather(params: Tensor, indices: Tensor, axis: Tensor) -> Tensor:
-    (dim,) = axes_of(axis, params.dim())
-    rows = torch.index_select(params, dim, indices.reshape(-1))
-    return rows.reshape(*params.shape[:dim], *indices.shape, *params.shape[dim + 1 :])
+def _join(axis: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    if any(each.dim() != inputs[0].dim() for each in inputs):  # torch lets empty vectors be
+        shapes = " vs. ".join(str(list(each.shape)) for each in inputs)
+        raise OpError("INVALID_ARGUMENT", f"Ranks of all input tensors should match: {shapes}")
+    return torch.cat(list(inputs), int(axis))
 
 
-def _slice(x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
-    bounds = zip(begin.tolist(), size.tolist(), strict=True)
-    return x[tuple(slice(b, None if n < 0 else b + n) for b, n in bounds)]
+def _concat(axis: Tensor, *inputs: Tensor) -> Tensor:
+    return _join(axis, inputs)
 
 
-def _bind_strided_slice(node: Node, _context: OpContext) -> Kernel:
-    """x[begin:end:stride, …] with TF's bit masks, one bit a term (`strided_slice_op.cc`)."""
-    masks = {
-        name: node.attrs.get(f"{name}_mask", 0)
-        for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    }
-
-    def term(i: int, begin: int, end: int, stride: int) -> Any:
-        bit = 1 << i
-        if masks["ellipsis"] & bit:
-            return ...
-        if masks["new_axis"] & bit:
-            return None
-        if masks["shrink_axis"] & bit:
-            return begin
-        first = None if masks["begin"] & bit else begin
-        return slice(first, None if masks["end"] & bit else end, stride)
-
-    def strided_slice(x: Tensor, begin: Tensor, end: Tensor, strides: Tensor) -> Tensor:
-        rows = zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)
-        return x[tuple(term(i, *row) for i, row in enumerate(rows))]
-
-    return strided_slice
+def _concat_v2(*inputs: Tensor) -> Tensor:
+    return _join(inputs[-1], inputs[:-1])
 
 
-def _bind_dynamic_partition(node: Node, _context: OpContext) -> Kernel:
-    num = _attr("num_partitions", node)
-    return lambda x, parts: _one_or_several([x[parts == i] for i in range(num)])
+def _concat_offset(axis: Tensor, *shapes: Tensor) -> Any:
+    """Where each part begins in the whole."""
+    dim, begin = axis_of(axis, shapes[0].numel()), 0
+    offsets = []
+    for shape in shapes:
+        offset = torch.zeros_like(shape)
+        offset[dim] = begin
+        begin += int(shape[dim])
+        offsets.append(offset)
+    return one_or_several(offsets)
 
 
-def _stitch(*inputs: Tensor) -> Tensor:
-    """Rows of `data` to where `indices` say: the inverse of DynamicPartition. Later inputs win."""
-    half = len(inputs) // 2
-    indices = torch.cat([i.reshape(-1) for i in inputs[:half]]).long()
-    shape = inputs[half].shape[inputs[0].dim() :]
-    data = torch.cat([d.reshape(-1, *shape) for d in inputs[half:]])
-    rows = int(indices.max()) + 1 if indices.numel() else 0
-    return data.new_zeros(rows, *shape).index_copy(0, indices, data)
+def _pad_v2(x: Tensor, paddings: Tensor, value: Tensor) -> Tensor:
+    pairs = paddings.tolist()
+    if len(pairs) != x.dim() or any(n < 0 for pair in pairs for n in pair):
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"paddings must hold a pair of numbers >= 0 for each of {x.dim()} dimensions, not "
+            f"{pairs}",
+        )
+    flat = [n for pair in reversed(pairs) for n in pair]
+    return functional.pad(x, flat, value=value.item()) if flat else x
 
 
-def _attr(name: str, node: Node) -> int:
+_ZERO = torch.tensor(0)
+
+
+def _pad(x: Tensor, paddings: Tensor) -> Tensor:
+    return _pad_v2(x, paddings, _ZERO)
+
+
+def _bind_mirror_pad(node: Node, _context: OpContext) -> Kernel:
+    """REFLECT leaves the border element out of the mirror, SYMMETRIC repeats it."""
+    skipped = int(node.attrs["mode"] == "REFLECT")
+
+    def mirror_pad(x: Tensor, paddings: Tensor) -> Tensor:
+        for dim, (before, after) in enumerate(paddings.tolist()):
+            size = x.shape[dim]
+            if not (0 <= before <= size - skipped and 0 <= after <= size - skipped):
+                raise OpError(
+                    "INVALID_ARGUMENT",
+                    f"paddings must be no greater than the dimension size: {before}, {after} "
+                    f"greater than {size - skipped}",
+                )
+            inner = torch.arange(size, device=x.device)
+            left = inner[skipped : skipped + before].flip(0)
+            right = inner[size - skipped - after : size - skipped].flip(0)
+            x = x.index_select(dim, torch.cat([left, inner, right]))
+        return x
+
+    return mirror_pad
+
+
+def _reverse(x: Tensor, axis: Tensor) -> Tensor:
+    return x.flip(axes_of(axis, x.dim()))
+
+
+def _roll(x: Tensor, shift: Tensor, axis: Tensor) -> Tensor:
+    """Shifts along one axis add up."""
+    for by, dim in zip(shift.reshape(-1).tolist(), axis.reshape(-1).tolist(), strict=True):
+        x = x.roll(by, dim)
+    return x
+
+
+def _diag(diagonal: Tensor) -> Tensor:
+    return diagonal.reshape(-1).diag().reshape(*diagonal.shape, *diagonal.shape)
+
+
+def _diag_part(x: Tensor) -> Tensor:
+    shape = x.shape[: x.dim() // 2]
+    return x.reshape(shape.numel(), -1).diagonal().reshape(shape)
+
+
+def _matrix_diag_part(x: Tensor) -> Tensor:
+    return x.diagonal(dim1=-2, dim2=-1)
+
+
+def _band_part(x: Tensor, lower: Tensor, upper: Tensor) -> Tensor:
+    """Zeros outside a band around the diagonal; a negative width keeps that whole half."""
+    low, high = int(lower), int(upper)
+    x = x if low < 0 else x.triu(-low)
+    return x if high < 0 else x.tril(high)
+
+
+def _bind_bitcast(node: Node, _context: OpContext) -> Kernel:
+    dtype = torch_dtype(node.attrs["type"])
+
+    def bitcast(x: Tensor) -> Tensor:
+        wide, narrow = dtype.itemsize, x.element_size()
+        if wide < narrow:
+            return x.contiguous().unsqueeze(-1).view(dtype)
+        return x.view(dtype) if wide == narrow else x.contiguous().view(dtype).squeeze(-1)
+
+    return bitcast
+
+
+def count_of(name: str, node: Node) -> int:
+    """A number of outputs, as an attribute says it."""
     return int(node.attrs[name])
+
+
+def _num_inputs(node: Node) -> int:
+    return len(node.inputs)
 
 
 OPS: tuple[OpDef, ...] = (
@@ -212,10 +346,14 @@ OPS: tuple[OpDef, ...] = (
         says="Its tensor is made once, when bound.",
     ),
     OpDef("Placeholder", _bind_placeholder, infer=_declared, says="Must be fed."),
-    direct("PlaceholderWithDefault", _identity, is_view=True),
-    direct("Identity", _identity, is_view=True),
+    *(
+        direct(name, _identity, is_view=True)
+        for name in ("Identity", "PlaceholderWithDefault", "PreventGradient", "Snapshot")
+    ),
     direct("StopGradient", _identity, is_view=True),
+    direct("IdentityN", _several_identities, num_outputs=_num_inputs, is_view=True),
     OpDef("Shape", _bind_shape, host_outputs=(0,), is_view=True),
+    OpDef("ShapeN", _bind_shape_n, num_outputs=_num_inputs, host_outputs=PORTS, is_view=True),
     OpDef("Size", _bind_size, host_outputs=(0,), is_view=True),
     direct("Rank", _rank, host_outputs=(0,), is_view=True),
     direct("Reshape", _reshape, host_inputs=(1,)),
@@ -224,23 +362,41 @@ OPS: tuple[OpDef, ...] = (
     direct("Tile", _tile, host_inputs=(1,)),
     direct("Fill", _fill, host_inputs=(0,)),
     direct("BroadcastTo", _broadcast_to, host_inputs=(1,)),
+    direct("BroadcastArgs", _broadcast_args, host_inputs=PORTS, host_outputs=(0,), is_view=True),
+    direct(
+        "BroadcastGradientArgs",
+        _broadcast_gradient_args,
+        num_outputs=2,
+        host_inputs=PORTS,
+        host_outputs=(0, 1),
+        is_view=True,
+    ),
     direct("Transpose", _transpose, host_inputs=(1,)),
-    direct("Range", _range, host_inputs=(0, 1, 2), host_outputs=(0,), is_view=True),
     direct("ZerosLike", torch.zeros_like),
     direct("OnesLike", torch.ones_like),
     OpDef("Pack", _bind_pack),
-    OpDef("Unpack", _bind_unpack, num_outputs=partial(_attr, "num")),
-    OpDef("Split", _bind_split, num_outputs=partial(_attr, "num_split"), host_inputs=(0,)),
-    direct("ConcatV2", _concat, host_inputs=(-1,)),
-    direct("GatherV2", _gather, host_inputs=(2,)),
-    direct("Slice", _slice, host_inputs=(1, 2)),
-    OpDef("StridedSlice", _bind_strided_slice, host_inputs=(1, 2, 3)),
-    OpDef(
-        "DynamicPartition",
-        _bind_dynamic_partition,
-        num_outputs=partial(_attr, "num_partitions"),
-        host_inputs=(1,),
+    OpDef("Unpack", _bind_unpack, num_outputs=partial(count_of, "num")),
+    OpDef("Split", _bind_split, num_outputs=partial(count_of, "num_split"), host_inputs=(0,)),
+    OpDef("SplitV", _bind_split_v, num_outputs=partial(count_of, "num_split"), host_inputs=(1, 2)),
+    direct("Concat", _concat, host_inputs=(0,)),
+    direct("ConcatV2", _concat_v2, host_inputs=(-1,)),
+    direct(
+        "ConcatOffset",
+        _concat_offset,
+        num_outputs=lambda node: len(node.inputs) - 1,
+        host_inputs=PORTS,
+        host_outputs=PORTS,
+        is_view=True,
     ),
-    direct("DynamicStitch", _stitch),
-    direct("ParallelDynamicStitch", _stitch),
+    direct("Pad", _pad, host_inputs=(1,)),
+    direct("PadV2", _pad_v2, host_inputs=(1, 2)),
+    OpDef("MirrorPad", _bind_mirror_pad, host_inputs=(1,)),
+    direct("ReverseV2", _reverse, host_inputs=(1,)),
+    direct("Roll", _roll, host_inputs=(1, 2)),
+    direct("Diag", _diag),
+    direct("DiagPart", _diag_part),
+    direct("MatrixDiag", torch.diag_embed),
+    direct("MatrixDiagPart", _matrix_diag_part),
+    direct("MatrixBandPart", _band_part, host_inputs=(1, 2)),
+    OpDef("Bitcast", _bind_bitcast, is_view=True),
 )

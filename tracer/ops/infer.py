@@ -34,6 +34,12 @@ def infer_specs(graph: Graph) -> dict[str, tuple[TensorSpec, ...]]:
     return {name: inference.specs(name) for name in graph.topological()}
 
 
+def run_on_host(node: Node, op: OpDef, inputs: list[Any]) -> Outputs:
+    """What a node that needs no state gives for these inputs. Kernels may raise anything."""
+    context = OpContext(_NOWHERE, torch.device("cpu"), _MetaResources(), _NoClock())
+    return _Inference.called(node, op, inputs, context)
+
+
 class _MetaVariable:
     """A variable that knows its shape and never changes it."""
 
@@ -123,19 +129,19 @@ class _Inference:
         if any(isinstance(inputs[p], torch.Tensor) and not _is_real(inputs[p]) for p in host):
             return ()
         if any(isinstance(i, Literal) for i in inputs):
-            outputs: Outputs = self._called(node, op, inputs, self._host)
+            outputs: Outputs = self.called(node, op, inputs, self._host)
         elif op.infer:
             outputs = tuple(map(_without_data, op.infer(node, inputs)))
         else:
             given = [i if port in host else _to_meta(i) for port, i in enumerate(inputs)]
-            outputs = self._called(node, op, given, self._meta)
+            outputs = self.called(node, op, given, self._meta)
         folds = not op.stateful and all(isinstance(i, torch.Tensor) and _is_real(i) for i in inputs)
         if folds and all(output.numel() <= _SMALL for output in outputs):
-            return self._called(node, op, inputs, self._host)
+            return self.called(node, op, inputs, self._host)
         return outputs
 
     @staticmethod
-    def _called(node: Node, op: OpDef, inputs: list[Any], context: OpContext) -> Outputs:
+    def called(node: Node, op: OpDef, inputs: list[Any], context: OpContext) -> Outputs:
         result = op.bind(node, context)(*inputs)
         return (result,) if op.outputs_of(node) == 1 else tuple(result)
 

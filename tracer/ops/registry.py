@@ -1,13 +1,41 @@
 """Op name → OpDef: every op that a graph may name, wherever the graph comes from."""
 
 from tracer.model.refusal import did_you_mean
-from tracer.ops import adam, array, control, math, nn, transfer, variable
+from tracer.ops import (
+    adam,
+    array,
+    checkpoint,
+    checks,
+    control,
+    indexing,
+    math,
+    nn,
+    random,
+    reduction,
+    stack,
+    transfer,
+    variable,
+)
 from tracer.ops.aten import aten_op
 from tracer.ops.kernel import OpDef
 
-TABLE: dict[str, OpDef] = {
-    op.name: op for room in (adam, array, control, math, nn, transfer, variable) for op in room.OPS
-}
+_ROOMS = (
+    adam,
+    array,
+    checkpoint,
+    checks,
+    control,
+    indexing,
+    math,
+    nn,
+    random,
+    reduction,
+    stack,
+    transfer,
+    variable,
+)
+
+TABLE: dict[str, OpDef] = {op.name: op for room in _ROOMS for op in room.OPS}
 
 
 class UnknownOp(LookupError):

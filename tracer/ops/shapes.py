@@ -54,9 +54,10 @@ def matmul(node: Node, inputs: list[Any]) -> Specs:
     return (TensorSpec(dtype_name(a.dtype), (rows, columns)),)
 
 
-def last_dim(_node: Node, inputs: list[Any]) -> Specs:
-    """Of what sums all dims but the last."""
-    return (TensorSpec(dtype_name(inputs[0].dtype), tuple(inputs[0].shape[-1:])),)
+def bias_grad(node: Node, inputs: list[Any]) -> Specs:
+    """Of what sums all dims but that of the channels."""
+    channels = inputs[0].shape[1 if node.attrs.get("data_format") == "NCHW" else -1]
+    return (TensorSpec(dtype_name(inputs[0].dtype), (channels,)),)
 
 
 def losses(_node: Node, inputs: list[Any]) -> Specs:

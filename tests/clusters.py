@@ -26,7 +26,12 @@ from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
-from tracer.runtime.interfaces import MasterInterface, WorkerInterface
+from tracer.runtime.interfaces import (
+    SHARED,
+    MasterInterface,
+    SessionOptions,
+    WorkerInterface,
+)
 from tracer.runtime.master import Master
 from tracer.runtime.near_cluster import NearCluster
 from tracer.runtime.session import NO_TRACING, Session, Tracing
@@ -37,7 +42,14 @@ from tracer.runtime.worker_env import WorkerEnv
 KINDS = ("near", "grpc")
 RUN_ID = "test"
 WORKER_0 = TaskName("worker", 0)
-RUNTIME_THREADS = ("get_status", "step watchdog", "make graph", "ps:", "worker:")
+RUNTIME_THREADS = (
+    "get_status",
+    "step watchdog",
+    "session gc",
+    "make graph",
+    "ps:",
+    "worker:",
+)
 _QUIET_S = 5.0  #: what rides with a next message (cleanup) has come by then
 
 
@@ -67,6 +79,7 @@ class GrpcTasks:
         self._sockets = sockets
         step_timeout_s = options.pop("step_timeout_s", 60.0)
         devices, driver = options.pop("devices", {}), options.pop("driver", CUDA)
+        session_gc_s = options.pop("session_gc_s", 0.0)
         clock = options.pop("clock", None)
         if clock is not None:
             options["clock"] = clock
@@ -79,8 +92,13 @@ class GrpcTasks:
             own = make_devices(task, devices.get(task, ("cpu:0",)), recorder, driver)
             env = WorkerEnv(task, own, recorder, **options)
             transport = Transport(str(task), recorder=recorder, sockets=sockets)
-            worker = Worker(env, WorkerCache(self._stubs(transport)))
-            master = Master(worker, ClusterSpec({}), step_timeout_s=step_timeout_s)
+            worker = Worker(env, WorkerCache(self._stubs(transport), recorder))
+            master = Master(
+                worker,
+                ClusterSpec({}),
+                step_timeout_s=step_timeout_s,
+                session_gc_s=session_gc_s,
+            )
             self.workers[task], self.masters[task] = worker, master
             self._transports[task] = transport
             self._servers[task] = serve(transport, worker, master, "127.0.0.1:0")
@@ -124,14 +142,19 @@ class TestCluster:
         run = trace_of_step(RUN_ID, "run", 0)
         return Tracing(self.recording.recorder, run, lambda n: trace_of_step(RUN_ID, "run", n))
 
-    def session(self, graph: Graph, at: TaskName = WORKER_0) -> Session:
+    def master(self, at: TaskName = WORKER_0) -> MasterInterface:
+        """As a client that dials `at` sees it."""
+        if not isinstance(self.tasks, GrpcTasks):
+            return self.tasks.masters[at]
+        remote = self.tasks.dial(at, self.tracing.recorder)
+        self._clients.append(remote.close)
+        return remote
+
+    def session(
+        self, graph: Graph, at: TaskName = WORKER_0, options: SessionOptions = SHARED
+    ) -> Session:
         """A client that dials `at`; it ends with the cluster."""
-        master: MasterInterface = self.tasks.masters[at]
-        if isinstance(self.tasks, GrpcTasks):
-            remote = self.tasks.dial(at, self.tracing.recorder)
-            self._clients.append(remote.close)
-            master = remote
-        session = Session(master, graph, self.tracing)
+        session = Session(self.master(at), graph, self.tracing, options)
         self._clients.append(session.close)
         return session
 

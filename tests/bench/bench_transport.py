@@ -57,10 +57,16 @@ class Source(WorkerInterface):
     ) -> None:
         done(Received(self._tensors[key]))
 
-    def get_status(self) -> WorkerStatus:
+    def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         return WorkerStatus(())
 
-    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None: ...
+    def create_worker_session(
+        self,
+        session: str,
+        cluster: ClusterSpec,
+        isolated: bool = False,
+        context: SpanContext | None = None,
+    ) -> None: ...
 
     def delete_worker_session(self, session: str) -> None: ...
 
@@ -76,6 +82,8 @@ class Source(WorkerInterface):
     def start_abort(self, step_id: int, error: StepError) -> None: ...
 
     def cleanup_graph(self, step_id: int) -> None: ...
+
+    def cleanup_all(self, containers: tuple[str, ...] = ()) -> None: ...
 
 
 def source(sockets: Path | None) -> None:

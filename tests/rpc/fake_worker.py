@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 import torch
 
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import Graph
+from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
 from tracer.runtime.interfaces import (
+    SHARED,
     DeviceAttributes,
     RecvDone,
+    RequestNames,
+    RunCallableRequest,
     RunDone,
     RunGraphRequest,
     RunGraphResult,
     RunStepRequest,
     RunStepResult,
+    SessionOptions,
     StepDone,
     StepError,
     WorkerStatus,
@@ -29,6 +33,8 @@ class FakeWorker:
     task: TaskName
     tables: dict[int, LocalRendezvous] = field(default_factory=dict)
     sessions: dict[str, ClusterSpec] = field(default_factory=dict)
+    isolated: list[str] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
     graphs: dict[str, Graph] = field(default_factory=dict)
     aborted: dict[int, StepError] = field(default_factory=dict)
     cleaned: list[int] = field(default_factory=list)
@@ -39,11 +45,19 @@ class FakeWorker:
     def table(self, step_id: int) -> LocalRendezvous:
         return self.tables.setdefault(step_id, LocalRendezvous())
 
-    def get_status(self) -> WorkerStatus:
+    def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         return WorkerStatus((DeviceAttributes(str(self.task.device()), 2**64 - 1),), pid=7)
 
-    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
+    def create_worker_session(
+        self,
+        session: str,
+        cluster: ClusterSpec,
+        isolated: bool = False,
+        context: SpanContext | None = None,
+    ) -> None:
         self.sessions[session] = cluster
+        if isolated:
+            self.isolated.append(session)
 
     def delete_worker_session(self, session: str) -> None:
         if session not in self.sessions:
@@ -87,6 +101,9 @@ class FakeWorker:
         self.cleaned.append(step_id)
         self.tables.pop(step_id, None)
 
+    def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
+        self.emptied += containers
+
 
 @dataclass
 class FakeMaster:
@@ -94,9 +111,39 @@ class FakeMaster:
 
     on_step: Callable[[RunStepRequest, StepDone], None] | None = None
     requests: list[RunStepRequest] = field(default_factory=list)
+    request_ids: list[int] = field(default_factory=list)
+    released: list[int] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
 
-    def create_session(self, graph: Graph, context: SpanContext) -> str:
-        return f"session of {len(graph)} nodes"
+    def create_session(
+        self, graph: Graph, context: SpanContext, options: SessionOptions = SHARED
+    ) -> str:
+        return " ".join((f"session of {len(graph)} nodes", *options.device_filters))
+
+    def extend_session(self, session: str, nodes: tuple[Node, ...], version: int) -> int:
+        return version + len(nodes)
+
+    def partial_run_setup(self, session: str, names: RequestNames, request_id: int = 0) -> str:
+        self.request_ids.append(request_id)
+        return "/".join(names.feeds + names.fetches + names.targets)
+
+    def make_callable(self, session: str, names: RequestNames, request_id: int = 0) -> int:
+        self.request_ids.append(request_id)
+        return len(names.feeds)
+
+    def release_callable(self, session: str, handle: int) -> None:
+        self.released.append(handle)
+
+    def reset(self, containers: tuple[str, ...] = (), device_filters: tuple[str, ...] = ()) -> None:
+        self.emptied += containers + device_filters
+
+    def run_callable(self, request: RunCallableRequest) -> RunStepResult:
+        raise NotImplementedError
+
+    def start_callable(self, request: RunCallableRequest, done: StepDone) -> None:
+        self.request_ids.append(request.request_id)
+        feeds = {f"y{i}": 2 * value for i, value in enumerate(request.feeds)}
+        done(RunStepResult(feeds, request.handle, was_made=False))
 
     def close_session(self, session: str) -> None:
         raise StepError("ABORTED", "Session was closed", task="worker:0")

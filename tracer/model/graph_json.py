@@ -54,12 +54,20 @@ class GraphFile:
 
 
 def graph_to_json(graph: Graph) -> list[dict[str, Any]]:
-    """Everything a node holds; fields at their defaults are left out."""
-    return [_node_to_json(node) for node in graph.nodes]
+    return nodes_to_json(graph.nodes)
 
 
 def graph_from_json(raw: Iterable[Mapping[str, Any]]) -> Graph:
-    return Graph(_node_from_json(item) for item in raw)
+    return Graph(nodes_from_json(raw))
+
+
+def nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    """Everything a node holds; fields at their defaults are left out."""
+    return [_node_to_json(node) for node in nodes]
+
+
+def nodes_from_json(raw: Iterable[Mapping[str, Any]]) -> tuple[Node, ...]:
+    return tuple(_node_from_json(item) for item in raw)
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:

@@ -38,8 +38,12 @@ def prune(
     fetches: Iterable[str],
     targets: Iterable[str],
     client_device: DeviceName,
+    *,
+    is_partial: bool = False,
 ) -> Graph:
     """The subgraph that `fetches` (`node:port`) and `targets` (`node`) need once `feeds` are given.
+
+    Where they come in several calls (`is_partial`), they meet in a rendezvous even in one task.
 
     An output both fed and fetched leaves no node: the client answers it. A feed that nothing needs
     is no error and leaves none either. Raises GraphError if a name is none of the graph.
@@ -47,7 +51,8 @@ def prune(
     fed = _outputs(graph, feeds, "feed")
     fetched = [output for output in _outputs(graph, fetches, "fetch") if output not in fed]
     wanted = [_target(graph, name) for name in targets]
-    feed_end, fetch_end = (_ARG, _RETVAL) if is_direct(client_device) else (_FEED, _FETCH)
+    in_call = is_direct(client_device) and not is_partial
+    feed_end, fetch_end = (_ARG, _RETVAL) if in_call else (_FEED, _FETCH)
     entries = {
         output: _client_node(graph, output, index, feed_end, client_device)
         for index, output in enumerate(fed)
@@ -105,7 +110,7 @@ def _client_node(
         "edge_kind": end.edge_kind,
         end.dtype_attr: dtype_of(graph, output),
     }
-    if is_direct(client_device):
+    if end in (_ARG, _RETVAL):
         attrs["index"] = index
     else:
         ends = ("send_device", "recv_device")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import grpc
 
 from tracer.rpc.channels import CALL_S, STREAM, STREAM_SERVICE, Metadata
-from tracer.rpc.frames import LARGE_BYTES, RUN_STEP, FrameReader, Parts, chunk_frames, small_frame
+from tracer.rpc.frames import LARGE_BYTES, FrameReader, Parts, chunk_frames, small_frame
 from tracer.rpc.hello import hello_message, read_hello
 from tracer.rpc.messages import Hello
 from tracer.runtime.interfaces import StepError
@@ -48,18 +48,18 @@ class ClientStream:
         await self._call.write(hello_message(hello))
         return peer
 
-    def exchange(self, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
-        """(Ok or Err, payload) of one RunStep."""
+    def exchange(self, kind: int, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
+        """(Ok or Err, payload) of one call of this kind."""
         self._number += 1
-        return self._drive(self._exchange(self._number, parts), timeout_s)
+        return self._drive(self._exchange(kind, self._number, parts), timeout_s)
 
-    async def _exchange(self, call_id: int, parts: Parts) -> tuple[int, memoryview]:
-        for message in _messages(call_id, parts):
+    async def _exchange(self, kind: int, call_id: int, parts: Parts) -> tuple[int, memoryview]:
+        for message in _messages(kind, call_id, parts):
             await self._call.write(message)
         while (message := await self._call.read()) is not grpc.aio.EOF:
-            for kind, number, payload in self._reader.frames(message):
+            for answer, number, payload in self._reader.frames(message):
                 if number == call_id:
-                    return kind, payload
+                    return answer, payload
         raise StepError("UNAVAILABLE", f"{self.peer} ended its stream with this client")
 
     def _drive(self, work: Coroutine[Any, Any, _T], timeout_s: float) -> _T:
@@ -89,9 +89,9 @@ class ClientStream:
             await self._channel.close()
 
 
-def _messages(call_id: int, parts: Parts) -> Iterator[bytes]:
+def _messages(kind: int, call_id: int, parts: Parts) -> Iterator[bytes]:
     if parts[1] <= LARGE_BYTES:
-        yield b"".join(small_frame(RUN_STEP, call_id, parts)[0])
+        yield b"".join(small_frame(kind, call_id, parts)[0])
         return
-    for buffers, _ in chunk_frames(RUN_STEP, call_id, parts):
+    for buffers, _ in chunk_frames(kind, call_id, parts):
         yield b"".join(buffers)

@@ -6,6 +6,7 @@ with whatever else that thread has for the peer.
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
@@ -15,6 +16,7 @@ from tracer.rpc.frames import (
     CLEANUP,
     OK,
     RECV_TENSOR,
+    RUN_CALLABLE,
     RUN_GRAPH,
     RUN_STEP,
     START_ABORT,
@@ -22,6 +24,7 @@ from tracer.rpc.frames import (
 )
 from tracer.rpc.messages import (
     decode_recv_tensor,
+    decode_run_callable,
     decode_run_graph,
     decode_run_step,
     decode_step_notice,
@@ -33,12 +36,17 @@ from tracer.rpc.spans import end_call, frame_sites
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
     Received,
+    RunCallableRequest,
     RunGraphResult,
+    RunStepRequest,
     RunStepResult,
     ServedMaster,
+    StepDone,
     StepError,
     WorkerInterface,
 )
+
+R = TypeVar("R", RunStepRequest, RunCallableRequest)
 
 
 class _Served:
@@ -80,7 +88,8 @@ class _Served:
         if isinstance(result, StepError):
             self.refuse(result)
         else:
-            self._answer(lambda: encode_fetched(result.fetched, result.step_id))
+            fetched, step_id, was_made = result
+            self._answer(lambda: encode_fetched(fetched, step_id, was_made=was_made))
 
     def refuse(self, error: StepError) -> None:
         end_call(self._span, error)
@@ -156,7 +165,7 @@ class FrameService:
             START_ABORT: self._start_abort,
         }
         if master is not None:
-            self.handlers[RUN_STEP] = self._run_step
+            self.handlers |= {RUN_STEP: self._run_step, RUN_CALLABLE: self._run_callable}
 
     def _open(
         self, connection: Connection, kind: int, context: SpanContext, key: str = ""
@@ -194,13 +203,28 @@ class FrameService:
 
     def _run_step(self, connection: Connection, call_id: int, payload: memoryview) -> None:
         request = decode_run_step(payload)
-        span = self._open(connection, RUN_STEP, request.context)
+        assert self._master is not None
+        self._start(connection, call_id, RUN_STEP, request, self._master.start_step)
+
+    def _run_callable(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        request = decode_run_callable(payload)
+        assert self._master is not None
+        self._start(connection, call_id, RUN_CALLABLE, request, self._master.start_callable)
+
+    def _start(
+        self,
+        connection: Connection,
+        call_id: int,
+        kind: int,
+        request: R,
+        start: Callable[[R, StepDone], None],
+    ) -> None:
+        span = self._open(connection, kind, request.context)
         served = _Served(self, connection, call_id, 0, span)
         if span is not None:
             request = request._replace(context=span.context)
-        assert self._master is not None
         try:
-            self._master.start_step(request, served.step_was_run)
+            start(request, served.step_was_run)
         except StepError as error:
             served.refuse(error)
 

@@ -11,7 +11,6 @@ from tracer.rpc.channels import CALL_S, lost
 from tracer.rpc.frames import (
     FREED,
     LARGE_BYTES,
-    RUN_STEP,
     FrameError,
     FrameReader,
     Parts,
@@ -71,21 +70,21 @@ class LocalClientStream:
         if descriptors:
             self._reader.block_at = ReceivedSlab(descriptors[0], self._freed.append).block
 
-    def exchange(self, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
-        """(Ok or Err, payload) of one RunStep."""
+    def exchange(self, kind: int, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
+        """(Ok or Err, payload) of one call of this kind."""
         with self._lock:
             try:
-                return self._exchange(parts, timeout_s)
+                return self._exchange(kind, parts, timeout_s)
             finally:
                 if self._is_closed:
                     self._sock.close()
 
-    def _exchange(self, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
+    def _exchange(self, kind: int, parts: Parts, timeout_s: float) -> tuple[int, memoryview]:
         self._number += 1
         deadline = time.monotonic() + timeout_s
         self._sock.settimeout(timeout_s)
         try:
-            for buffers, _ in self._frames(self._number, parts):
+            for buffers, _ in self._frames(kind, self._number, parts):
                 write_message(self._sock, b"".join(buffers))
             return self._await(self._number, deadline)
         except TimeoutError:
@@ -112,16 +111,16 @@ class LocalClientStream:
             if pulse is not None:
                 pulse.stop()
 
-    def _frames(self, call_id: int, parts: Parts) -> Iterator[Parts]:
+    def _frames(self, kind: int, call_id: int, parts: Parts) -> Iterator[Parts]:
         if self._freed:
             yield freed_frame([self._freed.popleft() for _ in range(len(self._freed))])
-        shared = self._slab and self._slab.frame(RUN_STEP, call_id, parts)
+        shared = self._slab and self._slab.frame(kind, call_id, parts)
         if shared:
             yield shared
         elif parts[1] <= LARGE_BYTES:
-            yield small_frame(RUN_STEP, call_id, parts)
+            yield small_frame(kind, call_id, parts)
         else:
-            yield from chunk_frames(RUN_STEP, call_id, parts)
+            yield from chunk_frames(kind, call_id, parts)
 
     def _read(self, call_id: int) -> tuple[int, memoryview] | None:
         """Takes in what one read brings; the answer if it is among it."""

@@ -5,14 +5,15 @@ session can be closed while one of its steps runs.
 """
 
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from tracer.model.graph import Graph
-from tracer.model.graph_json import graph_to_json
+from tracer.model.graph import Graph, Node
+from tracer.model.graph_json import graph_to_json, nodes_to_json
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.rpc.channels import (
@@ -27,6 +28,7 @@ from tracer.rpc.channels import (
 from tracer.rpc.client_stream import ClientStream
 from tracer.rpc.frames import (
     OK,
+    RUN_CALLABLE,
     RUN_STEP,
     Parts,
 )
@@ -36,24 +38,38 @@ from tracer.rpc.messages import (
     CloseSessionRequest,
     CreateSessionRequest,
     CreateSessionResponse,
+    ExtendSessionRequest,
+    ExtendSessionResponse,
     ListDevicesRequest,
     ListDevicesResponse,
+    MakeCallableRequest,
+    MakeCallableResponse,
     Message,
+    PartialRunSetupRequest,
+    PartialRunSetupResponse,
+    ReleaseCallableRequest,
+    ResetRequest,
     decode,
     decode_error,
     decode_run_step_result,
     encode,
+    encode_run_callable,
     encode_run_step,
 )
 from tracer.rpc.pulse import Pulse
 from tracer.rpc.spans import GRPC, LOCAL, MASTER_SERVICE, METHODS, RpcSpan, call_site
 from tracer.runtime.interfaces import (
+    SHARED,
     DeviceAttributes,
     MasterInterface,
+    RequestNames,
+    RunCallableRequest,
     RunStepRequest,
     RunStepResult,
+    SessionOptions,
     StepError,
 )
+from tracer.runtime.request_ids import new_request_id
 
 STEP_S = 70.0  #: the master's own limit of a step (60 s) speaks first, because it knows more
 
@@ -92,11 +108,35 @@ class RemoteMaster(MasterInterface):
         self._lock = threading.Lock()
         self._stream: ClientStream | LocalClientStream | None = None
 
-    def create_session(self, graph: Graph, context: SpanContext) -> str:
-        request = CreateSessionRequest(graph_to_json(graph))
-        return decode(
-            CreateSessionResponse, self._unary("CreateSession", request, context)
-        ).session_handle
+    def create_session(
+        self, graph: Graph, context: SpanContext, options: SessionOptions = SHARED
+    ) -> str:
+        request = CreateSessionRequest(
+            graph_to_json(graph), options.device_filters, options.isolate_session_state
+        )
+        answer = self._unary("CreateSession", request, context)
+        return decode(CreateSessionResponse, answer).session_handle
+
+    def extend_session(self, session: str, nodes: tuple[Node, ...], version: int) -> int:
+        request = ExtendSessionRequest(session, nodes_to_json(nodes), version)
+        answer = self._unary("ExtendSession", request, self._context)
+        return decode(ExtendSessionResponse, answer).new_graph_version
+
+    def partial_run_setup(self, session: str, names: RequestNames, request_id: int = 0) -> str:
+        request = PartialRunSetupRequest(session, *names, request_id or new_request_id())
+        answer = self._unary("PartialRunSetup", request, self._context)
+        return decode(PartialRunSetupResponse, answer).partial_run_handle
+
+    def make_callable(self, session: str, names: RequestNames, request_id: int = 0) -> int:
+        request = MakeCallableRequest(session, *names, request_id or new_request_id())
+        answer = self._unary("MakeCallable", request, self._context)
+        return decode(MakeCallableResponse, answer).handle
+
+    def release_callable(self, session: str, handle: int) -> None:
+        self._unary("ReleaseCallable", ReleaseCallableRequest(session, handle), self._context)
+
+    def reset(self, containers: tuple[str, ...] = (), device_filters: tuple[str, ...] = ()) -> None:
+        self._unary("Reset", ResetRequest(containers, device_filters), self._context)
 
     def close_session(self, session: str) -> None:
         self._unary("CloseSession", CloseSessionRequest(session), self._context)
@@ -121,21 +161,33 @@ class RemoteMaster(MasterInterface):
 
     def run_step(self, request: RunStepRequest) -> RunStepResult:
         """One step at a time; a second thread waits its turn. Raises StepError."""
+        if not request.request_id:
+            request = request._replace(request_id=new_request_id())
+        return self._step(RUN_STEP, request.context, partial(encode_run_step, request))
+
+    def run_callable(self, request: RunCallableRequest) -> RunStepResult:
+        if not request.request_id:
+            request = request._replace(request_id=new_request_id())
+        return self._step(RUN_CALLABLE, request.context, partial(encode_run_callable, request))
+
+    def _step(
+        self, kind: int, context: SpanContext, encode: Callable[[SpanContext], Parts]
+    ) -> RunStepResult:
         with self._lock:
             stream = self._dialed()
-            if not request.context.sampled:
-                payload = self._exchange(stream, encode_run_step(request, request.context))
+            if not context.sampled:
+                payload = self._exchange(stream, kind, encode(context))
             else:
-                with self._span(METHODS[RUN_STEP], request.context) as call:
-                    parts = encode_run_step(request, call.context)
-                    payload = call.answer = self._exchange(stream, parts)
+                with self._span(METHODS[kind], context) as call:
+                    parts = encode(call.context)
+                    payload = call.answer = self._exchange(stream, kind, parts)
         return decode_run_step_result(payload)
 
     def _span(self, method: str, context: SpanContext) -> RpcSpan:
         known = method, self._peer
         site = self._sites.get(known)
         if site is None:
-            wire = self._wire if method == METHODS[RUN_STEP] else GRPC
+            wire = self._wire if method in (METHODS[RUN_STEP], METHODS[RUN_CALLABLE]) else GRPC
             site = call_site(self._recorder, "rpc.client", *known, self.address, wire)
             self._sites[known] = site
         return RpcSpan(self._recorder.open(site, context))
@@ -164,19 +216,22 @@ class RemoteMaster(MasterInterface):
         text = f"no answer to {what} in {limit_s:.0f} s"
         return lost(self._peer, self.address, "DEADLINE_EXCEEDED", text)
 
-    def _exchange(self, stream: ClientStream | LocalClientStream, parts: Parts) -> memoryview:
+    def _exchange(
+        self, stream: ClientStream | LocalClientStream, kind: int, parts: Parts
+    ) -> memoryview:
         try:
-            kind, payload = stream.exchange(parts, self._step_timeout_s)
+            answer, payload = stream.exchange(kind, parts, self._step_timeout_s)
         except grpc.RpcError as error:
             self._hang_up()
             raise step_error(error, self._peer, self.address) from None
         except TimeoutError:
             self._hang_up()
-            raise self._late("RunStep", self._step_timeout_s) from None
+            method = METHODS[kind].rpartition("/")[2]
+            raise self._late(method, self._step_timeout_s) from None
         except BaseException:  # also Ctrl-C: the answer may still come, to nobody
             self._hang_up()
             raise
-        if kind != OK:
+        if answer != OK:
             raise decode_error(payload)
         return payload
 

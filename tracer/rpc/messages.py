@@ -14,8 +14,10 @@ from tracer.model.step import SpanContext
 from tracer.rpc.frames import Buffer, Parts
 from tracer.rpc.tensor_codec import decode_tensor, decode_tensors, encode_tensor, encode_tensors
 from tracer.runtime.interfaces import (
+    Call,
     DeviceAttributes,
     Received,
+    RunCallableRequest,
     RunGraphRequest,
     RunGraphResult,
     RunStepRequest,
@@ -43,6 +45,7 @@ class GetStatusResponse(Message):
 class CreateWorkerSessionRequest(Message):
     session_handle: str
     cluster_def: dict[str, dict[str, str]]
+    isolate_session_state: bool = False
 
 
 class DeleteWorkerSessionRequest(Message):
@@ -64,12 +67,62 @@ class DeregisterGraphRequest(Message):
     graph_handle: str
 
 
+class CleanupAllRequest(Message):
+    container: tuple[str, ...]
+
+
 class CreateSessionRequest(Message):
     graph_def: list[dict[str, Any]]
+    device_filters: tuple[str, ...] = ()
+    isolate_session_state: bool = False
 
 
 class CreateSessionResponse(Message):
     session_handle: str
+
+
+class ExtendSessionRequest(Message):
+    session_handle: str
+    graph_def: list[dict[str, Any]]
+    current_graph_version: int
+
+
+class ExtendSessionResponse(Message):
+    new_graph_version: int
+
+
+class PartialRunSetupRequest(Message):
+    session_handle: str
+    feed: tuple[str, ...]
+    fetch: tuple[str, ...]
+    target: tuple[str, ...]
+    request_id: int
+
+
+class PartialRunSetupResponse(Message):
+    partial_run_handle: str
+
+
+class MakeCallableRequest(Message):
+    session_handle: str
+    feed: tuple[str, ...]
+    fetch: tuple[str, ...]
+    target: tuple[str, ...]
+    request_id: int
+
+
+class MakeCallableResponse(Message):
+    handle: int
+
+
+class ReleaseCallableRequest(Message):
+    session_handle: str
+    handle: int
+
+
+class ResetRequest(Message):
+    container: tuple[str, ...]
+    device_filters: tuple[str, ...]
 
 
 class CloseSessionRequest(Message):
@@ -114,6 +167,7 @@ class _RunGraphHead(Message):
     context: tuple[int, int, int, int, bool]
     feed_keys: tuple[str, ...]
     fetch_keys: tuple[str, ...]
+    call: Call
 
 
 class _RunStepHead(Message):
@@ -122,11 +176,22 @@ class _RunStepHead(Message):
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
+    partial_run: str
+    request_id: int
+
+
+class _RunCallableHead(Message):
+    session: str
+    handle: int
+    context: tuple[int, int, int, int, bool]
+    num_feeds: int
+    request_id: int
 
 
 class _FetchedHead(Message):
     step_id: int
     names: tuple[str, ...]
+    was_made: bool
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -186,6 +251,7 @@ def encode_run_graph(request: RunGraphRequest, context: SpanContext) -> Parts:
         context,
         tuple(request.feeds),
         request.fetch_keys,
+        request.call,
     )
     return _with_tensors(head, request.feeds)
 
@@ -200,12 +266,19 @@ def decode_run_graph(payload: memoryview) -> RunGraphRequest:
         SpanContext(*head.context),
         dict(zip(head.feed_keys, tensors, strict=True)),
         head.fetch_keys,
+        head.call,
     )
 
 
 def encode_run_step(request: RunStepRequest, context: SpanContext) -> Parts:
     head = _RunStepHead(
-        request.session, context, tuple(request.feeds), request.fetches, request.targets
+        request.session,
+        context,
+        tuple(request.feeds),
+        request.fetches,
+        request.targets,
+        request.partial_run,
+        request.request_id,
     )
     return _with_tensors(head, request.feeds)
 
@@ -219,18 +292,36 @@ def decode_run_step(payload: memoryview) -> RunStepRequest:
         head.fetches,
         head.targets,
         SpanContext(*head.context),
+        head.partial_run,
+        head.request_id,
     )
 
 
-def encode_fetched(fetched: Mapping[str, Any], step_id: int = 0) -> Parts:
+def encode_run_callable(request: RunCallableRequest, context: SpanContext) -> Parts:
+    feeds = {f"feed {index}": tensor for index, tensor in enumerate(request.feeds)}
+    head = _RunCallableHead(
+        request.session, request.handle, context, len(feeds), request.request_id
+    )
+    return _with_tensors(head, feeds)
+
+
+def decode_run_callable(payload: memoryview) -> RunCallableRequest:
+    head, at = _head(_RunCallableHead, payload)
+    tensors = decode_tensors(payload, at, head.num_feeds)
+    return RunCallableRequest(
+        head.session, head.handle, tuple(tensors), SpanContext(*head.context), head.request_id
+    )
+
+
+def encode_fetched(fetched: Mapping[str, Any], step_id: int = 0, *, was_made: bool = True) -> Parts:
     """What RunStep and RunGraph answer."""
-    return _with_tensors(_FetchedHead(step_id, tuple(fetched)), fetched)
+    return _with_tensors(_FetchedHead(step_id, tuple(fetched), was_made), fetched)
 
 
-def _decode_fetched(payload: memoryview) -> tuple[dict[str, Any], int]:
+def _decode_fetched(payload: memoryview) -> tuple[dict[str, Any], int, bool]:
     head, at = _head(_FetchedHead, payload)
     tensors = decode_tensors(payload, at, len(head.names))
-    return dict(zip(head.names, tensors, strict=True)), head.step_id
+    return dict(zip(head.names, tensors, strict=True)), head.step_id, head.was_made
 
 
 def decode_run_graph_result(payload: memoryview) -> RunGraphResult:

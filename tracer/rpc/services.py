@@ -14,10 +14,11 @@ import grpc
 import msgspec
 
 from tracer.model.cluster import ClusterSpec
-from tracer.model.graph_json import graph_from_json
+from tracer.model.graph_json import graph_from_json, nodes_from_json
 from tracer.model.step import SpanContext
 from tracer.rpc.channels import REFUSED, STATUS, context_of, error_metadata, has_secret
 from tracer.rpc.messages import (
+    CleanupAllRequest,
     CloseSessionRequest,
     CreateSessionRequest,
     CreateSessionResponse,
@@ -25,18 +26,32 @@ from tracer.rpc.messages import (
     DeleteWorkerSessionRequest,
     DeregisterGraphRequest,
     Empty,
+    ExtendSessionRequest,
+    ExtendSessionResponse,
     GetStatusResponse,
     ListDevicesRequest,
     ListDevicesResponse,
+    MakeCallableRequest,
+    MakeCallableResponse,
     Message,
+    PartialRunSetupRequest,
+    PartialRunSetupResponse,
     RegisterGraphRequest,
     RegisterGraphResponse,
+    ReleaseCallableRequest,
+    ResetRequest,
     decode,
     encode,
 )
 from tracer.rpc.spans import MASTER_SERVICE, WORKER_SERVICE, RpcSpan, call_site
 from tracer.rpc.transport import Transport
-from tracer.runtime.interfaces import MasterInterface, StepError, WorkerInterface
+from tracer.runtime.interfaces import (
+    MasterInterface,
+    RequestNames,
+    SessionOptions,
+    StepError,
+    WorkerInterface,
+)
 
 _DETAILS_CHARS = 2000
 _THREADS = 16
@@ -53,13 +68,14 @@ def _get_status(worker: WorkerInterface, _: Empty, __: SpanContext) -> Message:
 
 
 def _create_worker_session(
-    worker: WorkerInterface, request: CreateWorkerSessionRequest, _: SpanContext
+    worker: WorkerInterface, request: CreateWorkerSessionRequest, context: SpanContext
 ) -> None:
     jobs = {
         job: {int(index): address for index, address in tasks.items()}
         for job, tasks in request.cluster_def.items()
     }
-    worker.create_worker_session(request.session_handle, ClusterSpec(jobs))
+    isolated = request.isolate_session_state
+    worker.create_worker_session(request.session_handle, ClusterSpec(jobs), isolated, context)
 
 
 def _delete_worker_session(
@@ -82,11 +98,53 @@ def _deregister_graph(
     worker.deregister_graph(request.session_handle, request.graph_handle)
 
 
+def _cleanup_all(worker: WorkerInterface, request: CleanupAllRequest, _: SpanContext) -> None:
+    worker.cleanup_all(request.container)
+
+
 def _create_session(
     master: MasterInterface, request: CreateSessionRequest, context: SpanContext
 ) -> Message:
     graph = graph_from_json(request.graph_def)
-    return CreateSessionResponse(master.create_session(graph, context))
+    options = SessionOptions(request.device_filters, request.isolate_session_state)
+    return CreateSessionResponse(master.create_session(graph, context, options))
+
+
+def _extend_session(
+    master: MasterInterface, request: ExtendSessionRequest, _: SpanContext
+) -> Message:
+    nodes = nodes_from_json(request.graph_def)
+    version = request.current_graph_version
+    return ExtendSessionResponse(master.extend_session(request.session_handle, nodes, version))
+
+
+def _partial_run_setup(
+    master: MasterInterface, request: PartialRunSetupRequest, _: SpanContext
+) -> Message:
+    session, *names, request_id = _named(request)
+    handle = master.partial_run_setup(session, RequestNames(*names), request_id)
+    return PartialRunSetupResponse(handle)
+
+
+def _make_callable(
+    master: MasterInterface, request: MakeCallableRequest, _: SpanContext
+) -> Message:
+    session, *names, request_id = _named(request)
+    return MakeCallableResponse(master.make_callable(session, RequestNames(*names), request_id))
+
+
+def _named(request: PartialRunSetupRequest | MakeCallableRequest) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(request)
+
+
+def _release_callable(
+    master: MasterInterface, request: ReleaseCallableRequest, _: SpanContext
+) -> None:
+    master.release_callable(request.session_handle, request.handle)
+
+
+def _reset(master: MasterInterface, request: ResetRequest, _: SpanContext) -> None:
+    master.reset(request.container, request.device_filters)
 
 
 def _close_session(master: MasterInterface, request: CloseSessionRequest, _: SpanContext) -> None:
@@ -103,10 +161,16 @@ WORKER_METHODS: Mapping[str, Method] = {
     "DeleteWorkerSession": Method(DeleteWorkerSessionRequest, _delete_worker_session),
     "RegisterGraph": Method(RegisterGraphRequest, _register_graph),
     "DeregisterGraph": Method(DeregisterGraphRequest, _deregister_graph),
+    "CleanupAll": Method(CleanupAllRequest, _cleanup_all),
 }
 
 MASTER_METHODS: Mapping[str, Method] = {
     "CreateSession": Method(CreateSessionRequest, _create_session),
+    "ExtendSession": Method(ExtendSessionRequest, _extend_session),
+    "PartialRunSetup": Method(PartialRunSetupRequest, _partial_run_setup),
+    "MakeCallable": Method(MakeCallableRequest, _make_callable),
+    "ReleaseCallable": Method(ReleaseCallableRequest, _release_callable),
+    "Reset": Method(ResetRequest, _reset),
     "CloseSession": Method(CloseSessionRequest, _close_session),
     "ListDevices": Method(ListDevicesRequest, _list_devices),
 }

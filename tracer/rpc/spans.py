@@ -9,7 +9,15 @@ from typing import Self
 
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
-from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, RUN_STEP, START_ABORT, Buffer
+from tracer.rpc.frames import (
+    CLEANUP,
+    RECV_TENSOR,
+    RUN_CALLABLE,
+    RUN_GRAPH,
+    RUN_STEP,
+    START_ABORT,
+    Buffer,
+)
 from tracer.runtime.interfaces import StepError
 
 MASTER_SERVICE = "tensorflow.MasterService"
@@ -22,6 +30,7 @@ LOCAL: Mapping[str, str] = {"rpc.system.name": "vizdist.local", "network.transpo
 #: TF has no StartAbort: its master cancels the RunGraph call, which a frame cannot
 METHODS: Mapping[int, str] = {
     RUN_STEP: f"{MASTER_SERVICE}/RunStep",
+    RUN_CALLABLE: f"{MASTER_SERVICE}/RunCallable",
     RUN_GRAPH: f"{WORKER_SERVICE}/RunGraph",
     RECV_TENSOR: f"{WORKER_SERVICE}/RecvTensor",
     CLEANUP: f"{WORKER_SERVICE}/CleanupGraph",

@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,7 @@ from tracer.rpc.local_wire import LocalConnection, LocalWire
 from tracer.rpc.loop import rpc_loop
 from tracer.rpc.messages import Hello
 from tracer.rpc.pipe import StreamPipe
+from tracer.runtime.caches import Cache
 from tracer.runtime.interfaces import StepError
 
 _log = logging.getLogger(__name__)
@@ -86,7 +88,7 @@ class Transport:
         self.local = LocalWire(self, sockets) if sockets else None
         self.num_dialed = 0
         self._options = channel_options(allow_proxy=allow_proxy)
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: Cache[str, grpc.aio.Channel] = Cache("channel", recorder)
         self._connections: dict[str, Connection] = {}
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,12 +154,9 @@ class Transport:
         task.add_done_callback(self._tasks.discard)
 
     def channel(self, address: str) -> grpc.aio.Channel:
-        """On the loop."""
-        channel = self._channels.get(address)
-        if channel is None:
-            channel = grpc.aio.insecure_channel(address, options=self._options)
-            self._channels[address] = channel
-        return channel
+        """On the loop; one a target for as long as the task lives."""
+        make = partial(grpc.aio.insecure_channel, address, options=self._options)
+        return self._channels.get(address, make, self.context)
 
     async def _dial(self, connection: Connection) -> None:
         peer, address = connection.peer, connection.address
@@ -246,6 +245,5 @@ class Transport:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
-        for channel in self._channels.values():
+        for channel in self._channels.clear():
             await channel.close()
-        self._channels.clear()

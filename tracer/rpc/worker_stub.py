@@ -11,6 +11,7 @@ from tracer.model.trace_folder import Flag
 from tracer.rpc.channels import CALL_S, CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
 from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, START_ABORT
 from tracer.rpc.messages import (
+    CleanupAllRequest,
     CreateWorkerSessionRequest,
     DeleteWorkerSessionRequest,
     DeregisterGraphRequest,
@@ -64,12 +65,20 @@ class RemoteWorker(WorkerInterface):
 
     # rare calls: unary, they wait
 
-    def get_status(self) -> WorkerStatus:
-        answer = decode(GetStatusResponse, self._unary("GetStatus", Empty(), timeout_s=CONNECT_S))
+    def get_status(self, context: SpanContext | None = None, /) -> WorkerStatus:
+        payload = self._unary("GetStatus", Empty(), context, timeout_s=CONNECT_S)
+        answer = decode(GetStatusResponse, payload)
         return WorkerStatus(answer.devices, answer.pid, answer.is_finished)
 
-    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
-        self._unary("CreateWorkerSession", CreateWorkerSessionRequest(session, cluster.to_json()))
+    def create_worker_session(
+        self,
+        session: str,
+        cluster: ClusterSpec,
+        isolated: bool = False,
+        context: SpanContext | None = None,
+    ) -> None:
+        request = CreateWorkerSessionRequest(session, cluster.to_json(), isolated)
+        self._unary("CreateWorkerSession", request, context)
 
     def delete_worker_session(self, session: str) -> None:
         self._hear_out()
@@ -84,6 +93,9 @@ class RemoteWorker(WorkerInterface):
 
     def deregister_graph(self, session: str, graph_handle: str) -> None:
         self._unary("DeregisterGraph", DeregisterGraphRequest(session, graph_handle))
+
+    def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
+        self._unary("CleanupAll", CleanupAllRequest(containers))
 
     def _unary(
         self,

@@ -16,6 +16,8 @@ from tracer.record.recorder import NO_RECORDER, Recorder
 K = TypeVar("K")
 V = TypeVar("V")
 
+_NOWHERE = SpanContext(0, 0, sampled=False)
+
 
 class _Counter:
     """Counts without a lock: one step of an iterator, which no thread can interrupt."""
@@ -60,48 +62,50 @@ def tell_totals(recorder: Recorder, context: SpanContext, tallies: Iterable[Tall
             span.set("vizdist.cache.misses", tally.misses)
 
 
+def tell_lookup(
+    recorder: Recorder, context: SpanContext, cache: str, key: str, *, hit: bool
+) -> None:
+    with recorder.span("cache.get", context, name=cache) as span:
+        span.set("vizdist.cache.key", key)
+        span.set("vizdist.cache.hit", hit)
+
+
 class Cache(Generic[K, V]):
     """Get or make. `make` runs under the cache's lock, once a key; if it raises, nothing is kept.
 
-    What is looked up outside a request is recorded in the run's trace.
+    `told` is how a key is called in the trace.
     """
 
     def __init__(
         self, name: str, recorder: Recorder = NO_RECORDER, told: Callable[[K], str] = str
     ) -> None:
         self.tally = Tally(name)
-        self._name = name
         self._recorder = recorder
         self._told = told
         self._lock = threading.Lock()
         self._held: dict[K, V] = {}
 
-    def get(self, key: K, make: Callable[[], V], context: SpanContext | None = None) -> V:
+    def get(self, key: K, make: Callable[[], V], context: SpanContext = _NOWHERE) -> V:
         with self._lock:
             hit = key in self._held
-            with self._recorder.span(
-                "cache.get", context or self._recorder.run, name=self._name
-            ) as span:
-                span.set("vizdist.cache.key", self._told(key))
-                span.set("vizdist.cache.hit", hit)
+            if context.sampled:
+                told = self._told(key)
+                tell_lookup(self._recorder, context, self.tally.name, told, hit=hit)
             (self.tally.hit if hit else self.tally.miss)()
             if not hit:
                 self._held[key] = make()
             return self._held[key]
 
-    def peek(self, key: K) -> V | None:
-        """What is held, if it is; neither waits nor counts."""
-        return self._held.get(key)
-
-    def values(self) -> list[V]:
-        with self._lock:
-            return list(self._held.values())
-
-    def clear(self) -> list[V]:
-        """Empties it; returns what it held."""
-        with self._lock:
-            held, self._held = self._held, {}
-        return list(held.values())
+    def __contains__(self, key: K) -> bool:
+        return key in self._held
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def values(self) -> list[V]:
+        return list(self._held.values())
+
+    def clear(self) -> list[V]:
+        """Empties it; returns what it held."""
+        held, self._held = self._held, {}
+        return list(held.values())

@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tracer.model.cluster import DeviceName, TaskName
 from tracer.model.dtypes import num_outputs
@@ -21,10 +21,12 @@ from tracer.passes.partition import partition_by_worker
 from tracer.passes.place import place
 from tracer.passes.prune import is_direct, prune
 from tracer.record.recorder import Recorder
+from tracer.runtime.caches import tell_lookup
 from tracer.runtime.graph_manager import record_graph, tell_partition
 from tracer.runtime.interfaces import (
     TENSOR_LIMIT_BYTES,
     DeviceAttributes,
+    RequestNames,
     StepError,
     WorkerInterface,
 )
@@ -32,11 +34,17 @@ from tracer.runtime.prepared import KINDS, Kind, rendezvous_key
 
 
 class Signature(NamedTuple):
-    """What a request names, each part sorted."""
+    """What a request names, each part sorted: the key of its client graph."""
 
     feeds: tuple[str, ...]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
+    is_partial: bool = False
+
+    @classmethod
+    def of(cls, names: RequestNames, *, is_partial: bool = False) -> Self:
+        feeds, fetches, targets = (tuple(sorted(set(part))) for part in names)
+        return cls(feeds, fetches, targets, is_partial)
 
     @property
     def graph_id(self) -> str:
@@ -121,6 +129,10 @@ class GraphMaker:
         placed = self._place(pruned)
         with self.recorder.span("graph.partition", self.context) as span:
             lives = {device.name: device.incarnation for device in self.devices}
+            for task in self.workers:
+                tell_lookup(
+                    self.recorder, span.context, "device_status", str(task), hit=True
+                )  # asked when the session was made
             partitions = partition_by_worker(placed, lives)
             tell_partition(span.set, "worker", partitions)
         stages: dict[str, Graph | list[Partition]] = {
@@ -135,7 +147,10 @@ class GraphMaker:
 
     def _prune(self, signature: Signature) -> Graph:
         with self.recorder.span("graph.prune", self.context) as span:
-            pruned = prune(self.graph, *signature, self.client_device)
+            feeds, fetches, targets, is_partial = signature
+            pruned = prune(
+                self.graph, feeds, fetches, targets, self.client_device, is_partial=is_partial
+            )
             _check_sizes(pruned)
             span.set("vizdist.graph.nodes_before", len(self.graph))
             span.set("vizdist.graph.nodes", len(pruned))

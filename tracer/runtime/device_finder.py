@@ -2,22 +2,68 @@
 
 A bounded wait: who is missing, where it was looked for and what the last try said is told while
 waiting and is in the error at the end. Each task that is asked has its `session.wait` span.
+Filters leave out tasks that a session does without; the master's own task is always in.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracer.model.cluster import TaskName
+from tracer.model.cluster import DeviceName, DeviceSpec, TaskName
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
-from tracer.runtime.interfaces import StepError, WorkerInterface, WorkerStatus
+from tracer.runtime.caches import tell_lookup
+from tracer.runtime.interfaces import (
+    DeviceAttributes,
+    StepError,
+    WorkerInterface,
+    WorkerStatus,
+)
 
 _RETRY_S = 0.1
 _TELL_S = 1.0  #: between two reports of who is missing
+NOTICE_S = 10.0  #: between two notices of it in the log
+
+_log = logging.getLogger(__name__)
+
+
+class DeviceFilters:
+    """Partial names of which one must admit a task or a device; without any, all are admitted."""
+
+    def __init__(self, texts: Iterable[str], own: TaskName) -> None:
+        """`own` is always admitted. Raises StepError for a filter that cannot be read."""
+        self._own = own
+        try:
+            self._specs = [DeviceSpec.parse(text) for text in texts]
+        except ValueError as error:
+            raise StepError("INVALID_ARGUMENT", f"device filter: {error}") from None
+
+    def tasks(self, tasks: Iterable[TaskName]) -> list[TaskName]:
+        return [task for task in tasks if self._admits(task)]
+
+    def _admits(self, task: TaskName) -> bool:
+        return (
+            not self._specs
+            or task == self._own
+            or any(
+                spec.job in (None, task.job) and spec.task in (None, task.index)
+                for spec in self._specs
+            )
+        )
+
+    def devices(self, devices: Iterable[DeviceAttributes]) -> list[DeviceAttributes]:
+        named = [(DeviceName.parse(device.name), device) for device in devices]
+        return [
+            device
+            for name, device in named
+            if not self._specs
+            or name.task_name == self._own
+            or any(spec.matches(name) for spec in self._specs)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +91,10 @@ def find_devices(
     progress: Progress | None = None,
 ) -> dict[TaskName, WorkerStatus]:
     """Status by task. Raises StepError DEADLINE_EXCEEDED naming each missing task."""
-    search = _Search(workers, addresses, timeout_s)
-    search.start(recorder, context)
+    search = _Search(workers, addresses, recorder, timeout_s)
+    search.start(context)
     while missing := search.wait(_TELL_S):
+        search.notice(missing)
         if progress is not None:
             progress(missing)
         if search.is_over:
@@ -70,19 +117,22 @@ class _Search:
         self,
         workers: Mapping[TaskName, WorkerInterface],
         addresses: Mapping[TaskName, str],
+        recorder: Recorder,
         timeout_s: float,
     ) -> None:
         self.found: dict[TaskName, WorkerStatus] = {}
         self._workers = workers
         self._addresses = addresses
+        self._recorder = recorder
         self._errors: dict[TaskName, str] = {}
         self._spans: dict[TaskName, OpenSpan] = {}
         self._deadline = time.monotonic() + timeout_s
+        self._next_notice = time.monotonic() + NOTICE_S
         self._changed = threading.Condition()
 
-    def start(self, recorder: Recorder, context: SpanContext) -> None:
+    def start(self, context: SpanContext) -> None:
         for task in self._workers:
-            site = recorder.site(
+            site = self._recorder.site(
                 "session.wait",
                 name=str(task),
                 attributes={
@@ -90,19 +140,21 @@ class _Search:
                     "server.address": self._addresses[task],
                 },
             )
-            self._spans[task] = recorder.open(site, context)
+            self._spans[task] = self._recorder.open(site, context)
             name = f"get_status {task}"
             threading.Thread(target=self._ask, args=(task,), name=name, daemon=True).start()
 
     def _ask(self, task: TaskName) -> None:
+        context = self._spans[task].context
         while not self.is_over:
             try:
-                status = self._workers[task].get_status()
+                status = self._workers[task].get_status(context)
             except StepError as error:
                 with self._changed:
                     self._errors[task] = error.message
                 time.sleep(_RETRY_S)
                 continue
+            tell_lookup(self._recorder, context, "device_status", str(task), hit=False)
             with self._changed:
                 self.found[task] = status
                 self._spans[task].close()
@@ -123,6 +175,14 @@ class _Search:
                 for task in self._workers
                 if task not in self.found
             ]
+
+    def notice(self, missing: Sequence[Missing]) -> None:
+        """Says now and then in the log who is still waited for."""
+        if time.monotonic() < self._next_notice:
+            return
+        self._next_notice += NOTICE_S
+        for one in missing:
+            _log.warning("CreateSession still waiting for response from worker: %s", one)
 
     def end(self, missing: Sequence[Missing]) -> None:
         with self._changed:

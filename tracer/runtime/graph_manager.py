@@ -1,10 +1,8 @@
 """A worker session's registered graphs: cut by device, made ready, run (TF `graph_mgr.cc`)."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-
-import torch
 
 from tracer.model.cluster import LOCALHOST
 from tracer.model.graph import Graph, GraphError, Node, Partition
@@ -12,63 +10,27 @@ from tracer.model.graph_table import chunks_of_graph
 from tracer.model.step import SpanContext
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.passes.partition import partition_by_device
-from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
+from tracer.runtime.caches import Cache, Tally, tell_lookup
 from tracer.runtime.executor import QueueExecutor
 from tracer.runtime.generated_executor import GeneratedExecutor
-from tracer.runtime.interfaces import (
-    Received,
-    RunDone,
-    RunGraphRequest,
-    RunGraphResult,
-    StepError,
-)
-from tracer.runtime.prepared import KINDS, Kind, PreparedPartition, prepare, rendezvous_key
+from tracer.runtime.graph_run import ClientEnd, GraphRun, PartialRun, RegisteredGraph
+from tracer.runtime.interfaces import RunDone, RunGraphRequest, StepError
+from tracer.runtime.prepared import PreparedPartition, prepare, rendezvous_key
 from tracer.runtime.remote_rendezvous import StepRendezvous
-from tracer.runtime.step_run import Executor, StepRun, close_recv
+from tracer.runtime.step_run import Executor
 from tracer.runtime.worker_env import WorkerEnv
 
 _handles = random.SystemRandom()
-
-
-class ClientEnd:
-    """A feed or fetch of a registered graph, as it is recorded."""
-
-    __slots__ = ("key_number", "site")
-
-    def __init__(self, recorder: Recorder, node: Node, key: str) -> None:
-        is_feed = KINDS[node.op] is Kind.RECV
-        self.key_number = recorder.key(key)
-        self.site = recorder.site(
-            "rendezvous.send" if is_feed else "rendezvous.recv",
-            name=node.attrs["tensor_name"],
-            lane="feeds" if is_feed else "fetches",
-            attributes={
-                "vizdist.edge.kind": "feed" if is_feed else "fetch",
-                "vizdist.device": node.device,
-            },
-        )
-
-
-class RegisteredGraph:
-    """`ends` are the client's ends by key; a graph of a task without cluster has none.
-
-    `is_alone`: it has one partition there, so nothing is ever sent.
-    """
-
-    def __init__(
-        self, executors: list[Executor], ends: Mapping[str, ClientEnd], *, is_alone: bool
-    ) -> None:
-        self.executors = executors
-        self.ends = ends
-        self.is_alone = is_alone
 
 
 class GraphManager:
     def __init__(self, env: WorkerEnv) -> None:
         self._env = env
         self._graphs: dict[str, RegisteredGraph] = {}
-        self._kernels: dict[tuple[str, str], Kernel] = {}  # the session's op segment
+        self._kernels: Cache[tuple[str, str], Kernel]  # the session's op segment
+        self._kernels = Cache("kernel", env.recorder, " on ".join)
+        self._handles = Tally("graph_handle")
 
     def register(self, graph: Graph, context: SpanContext, graph_id: str) -> str:
         """Makes a worker's partition ready; returns its handle. Raises StepError."""
@@ -79,12 +41,15 @@ class GraphManager:
             span.set("vizdist.graph.handle", handle)
             span.set("vizdist.graph.nodes", len(graph))
             parts = self._cut(graph, span.context, graph_id)
-            executors = [
-                self._executor(prepare(self._env, part, self._bind, handle, graph_id))
-                for part in parts
-            ]
-            is_alone = self._env.task.job == LOCALHOST and len(parts) == 1
-            self._graphs[handle] = RegisteredGraph(executors, self._ends(graph), is_alone=is_alone)
+            bind = partial(self._bind, span.context)
+            prepared = [prepare(self._env, part, bind, handle, graph_id) for part in parts]
+            executors = [self._executor(part) for part in prepared]
+            ends = self._ends(graph)
+            waits_for_nobody = len(parts) == 1 and not ends
+            is_alone = self._env.task.job == LOCALHOST and waits_for_nobody
+            self._graphs[handle] = RegisteredGraph(executors, ends, is_alone=is_alone)
+            self._handles.miss()
+            tell_lookup(recorder, span.context, "graph_handle", handle, hit=False)
         return handle
 
     def _cut(self, graph: Graph, context: SpanContext, graph_id: str) -> list[Partition]:
@@ -113,14 +78,12 @@ class GraphManager:
             return QueueExecutor(partition, self._env.recorder)
         return GeneratedExecutor(partition, self._env.recorder)
 
-    def _bind(self, node: Node, op: OpDef, context: OpContext) -> Kernel:
+    def _bind(self, span: SpanContext, node: Node, op: OpDef, context: OpContext) -> Kernel:
         """A stateful kernel is one object for all graphs of the session that hold its node."""
         if not op.stateful:
             return op.bind(node, context)
         place = node.name, str(context.device)
-        if place not in self._kernels:
-            self._kernels[place] = op.bind(node, context)
-        return self._kernels[place]
+        return self._kernels.get(place, partial(op.bind, node, context), span)
 
     def _ends(self, graph: Graph) -> dict[str, ClientEnd]:
         ends = {}
@@ -161,7 +124,32 @@ class GraphManager:
                 f"the graph has no feed or fetch of key {min(strange)}",
                 task=self._env.name,
             )
-        _GraphRun(self._env, graph, request, rendezvous, done).start()
+        self._handles.hit()
+        if request.call == "whole":
+            GraphRun(self._env, graph, graph.executors, request, rendezvous, done).start()
+        else:
+            self._run_part(graph, request, rendezvous, done)
+
+    def _run_part(
+        self,
+        graph: RegisteredGraph,
+        request: RunGraphRequest,
+        rendezvous: StepRendezvous,
+        done: RunDone,
+    ) -> None:
+        """One call of a step that has several; the first one starts the executors."""
+        whole = rendezvous.partial_run
+        is_first = whole is None
+        if whole is None:
+            whole = rendezvous.partial_run = PartialRun(graph, request.context, rendezvous)
+        waits_for = [whole] if request.call == "last" else []
+        GraphRun(self._env, graph, waits_for, request, rendezvous, done).start()
+        if is_first:
+            whole.start()
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        return self._handles, self._kernels.tally
 
 
 def tell_partition(
@@ -190,97 +178,3 @@ def record_graph(
         with recorder.span("graph.chunk", context, name=stage, lane=lane) as span:
             for name, value in chunk.items():
                 span.set(name, value)
-
-
-class _GraphRun:
-    """One worker's part of one step: feeds in, executors, fetches out."""
-
-    def __init__(
-        self,
-        env: WorkerEnv,
-        graph: RegisteredGraph,
-        request: RunGraphRequest,
-        rendezvous: StepRendezvous,
-        done: RunDone,
-    ) -> None:
-        self._env = env
-        self._graph = graph
-        self._request = request
-        self._rendezvous = rendezvous
-        self._done = done
-        self._step = StepRun(rendezvous, request.context, request.feeds)
-        self._keys = request.fetch_keys if graph.ends else ()
-        self._left = list(
-            range(len(graph.executors) + len(self._keys))
-        )  # counts down, see executors
-        self._fetched: dict[str, torch.Tensor] = {}
-        self._error: StepError | None = None
-
-    def start(self) -> None:
-        if self._graph.ends:
-            try:
-                self._feed()
-            except StepError as error:  # aborted before it began
-                self._error = error
-        if not self._left:
-            self._finish()
-        for key in self._keys:
-            self._fetch(key)
-        for executor in self._graph.executors:
-            executor.run(self._step, self._ended)
-
-    def _feed(self) -> None:
-        send, context = self._rendezvous.local.send, self._request.context
-        if not context.sampled:
-            for key, tensor in self._request.feeds.items():
-                send(key, tensor)
-            return
-        now, writer = self._env.recorder.now, self._env.recorder.writer()
-        for key, tensor in self._request.feeds.items():
-            end = self._graph.ends[key]
-            start = now()
-            span = writer.begin(end.site, context, start)
-            send(key, tensor, False, span)
-            writer.end(
-                start,
-                now(),
-                num_bytes=tensor.nbytes,
-                key=end.key_number,
-            )
-
-    def _fetch(self, key: str) -> None:
-        end = self._graph.ends[key]
-        span = self._env.recorder.open(end.site, self._request.context, end.key_number)
-        self._rendezvous.local.recv(key, partial(self._received, key, span))
-
-    def _received(self, key: str, span: OpenSpan, received: Received) -> None:
-        if self._request.context.sampled:
-            close_recv(self._env.recorder, span, received, is_remote=False)
-        if received.error is not None:
-            self._ended(received.error)
-        elif received.tensor is None:
-            self._ended(self._invalid(key))
-        else:
-            self._fetched[key] = received.tensor
-            self._ended(None)
-
-    def _invalid(self, key: str) -> StepError:
-        return StepError(
-            "INTERNAL",
-            f"Failed to fetch outputs for step {self._request.step_id}. (Original error message: "
-            f"The tensor returned for {key} was not valid.)",
-            task=self._env.name,
-        )
-
-    def _ended(self, error: StepError | None) -> None:
-        if error is not None and (self._error is None or self._error.derived):
-            self._error = error
-        if self._left.pop() == 0:
-            self._finish()
-
-    def _finish(self) -> None:
-        if self._error is not None:
-            self._done(RunGraphResult(error=self._error))
-            return
-        fetched = self._fetched if self._graph.ends else self._step.results
-        self._done(RunGraphResult(fetched))

@@ -9,12 +9,12 @@ blocks a thread.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import Graph
+from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
 
 _NO_TENSORS: Mapping[str, torch.Tensor] = MappingProxyType({})
@@ -62,6 +62,25 @@ class WorkerStatus:
     is_finished: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What a client asks of its session (TF `ConfigProto`).
+
+    `device_filters` are partial names such as `/job:ps` or `/job:worker/task:0`: only tasks that
+    one of them admits take part, and always the master's own. With `isolate_session_state` the
+    session has variables of its own, which go with it.
+    """
+
+    device_filters: tuple[str, ...] = ()
+    isolate_session_state: bool = False
+
+
+SHARED = SessionOptions()
+
+#: which call of a step this is; a partial run has several, all others are `whole`
+Call = Literal["whole", "part", "last"]
+
+
 class RunGraphRequest(NamedTuple):
     """One worker's part of a step. `feeds` and `fetch_keys` are by rendezvous key."""
 
@@ -71,6 +90,7 @@ class RunGraphRequest(NamedTuple):
     context: SpanContext
     feeds: Mapping[str, torch.Tensor] = _NO_TENSORS
     fetch_keys: tuple[str, ...] = ()
+    call: Call = "whole"
 
 
 class RunGraphResult(NamedTuple):
@@ -104,9 +124,19 @@ class WorkerInterface(Protocol):
 
     task: TaskName
 
-    def get_status(self) -> WorkerStatus: ...
+    def get_status(self, context: SpanContext | None = None, /) -> WorkerStatus:
+        """`context` is what the call belongs to, None: to the run."""
+        ...
 
-    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None: ...
+    def create_worker_session(
+        self,
+        session: str,
+        cluster: ClusterSpec,
+        isolated: bool = False,
+        context: SpanContext | None = None,
+    ) -> None:
+        """`isolated`: with variables of its own. `context` as of `get_status`."""
+        ...
 
     def delete_worker_session(self, session: str) -> None: ...
 
@@ -135,40 +165,97 @@ class WorkerInterface(Protocol):
         """Forgets the step's rendezvous; rides with the next message where it can."""
         ...
 
+    def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
+        """Empties resource containers; without names the default one."""
+        ...
+
 
 class RunStepRequest(NamedTuple):
-    """One client request. Names are `node:port` for feeds and fetches, `node` for targets."""
+    """One client request. Names are `node:port` for feeds and fetches, `node` for targets.
+
+    `partial_run` is the handle of a partial run that this is a call of. `request_id` is new for
+    each request that is sent, so that a master notices one that came twice; 0 where nothing is
+    sent.
+    """
 
     session: str
     feeds: Mapping[str, torch.Tensor]
     fetches: tuple[str, ...]
     targets: tuple[str, ...]
     context: SpanContext
+    partial_run: str = ""
+    request_id: int = 0
+
+
+class RunCallableRequest(NamedTuple):
+    """A step whose names the master knows by `handle`; feeds come in their order."""
+
+    session: str
+    handle: int
+    feeds: tuple[torch.Tensor, ...]
+    context: SpanContext
+    request_id: int = 0
 
 
 class RunStepResult(NamedTuple):
+    """`was_made`: the master had the client graph of this request already."""
+
     fetched: Mapping[str, torch.Tensor]
     step_id: int
+    was_made: bool = True
 
 
 StepDone = Callable[[RunStepResult | StepError], None]
 
 
+class RequestNames(NamedTuple):
+    """What a kind of request feeds, fetches and only runs."""
+
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
 class MasterInterface(Protocol):
     """A master as clients see it (TF `master_interface.h`)."""
 
-    def create_session(self, graph: Graph, context: SpanContext) -> str: ...
+    def create_session(
+        self, graph: Graph, context: SpanContext, options: SessionOptions = SHARED
+    ) -> str: ...
+
+    def extend_session(self, session: str, nodes: tuple[Node, ...], version: int) -> int:
+        """Adds nodes to the graph of this version (from 0); returns the next version."""
+        ...
+
+    def partial_run_setup(self, session: str, names: RequestNames, request_id: int = 0) -> str:
+        """Begins a step whose feeds and fetches come in several `run_step`s; returns its handle."""
+        ...
 
     def run_step(self, request: RunStepRequest) -> RunStepResult: ...
+
+    def make_callable(self, session: str, names: RequestNames, request_id: int = 0) -> int:
+        """Makes the client graph of these names now; returns the handle to run it by."""
+        ...
+
+    def run_callable(self, request: RunCallableRequest) -> RunStepResult: ...
+
+    def release_callable(self, session: str, handle: int) -> None: ...
 
     def close_session(self, session: str) -> None: ...
 
     def list_devices(self, session: str) -> tuple[DeviceAttributes, ...]: ...
 
+    def reset(self, containers: tuple[str, ...] = (), device_filters: tuple[str, ...] = ()) -> None:
+        """Closes all sessions of this master and empties containers in the tasks it reaches."""
+        ...
+
 
 class ServedMaster(MasterInterface, Protocol):
-    """What a server asks of the master that lives in its process."""
+    """What a server asks of the master that lives in its process.
 
-    def start_step(self, request: RunStepRequest, done: StepDone) -> None:
-        """`run_step` for a thread that must not wait; `done` runs where the step ends."""
-        ...
+    The same calls for a thread that must not wait; `done` runs where the step ends.
+    """
+
+    def start_step(self, request: RunStepRequest, done: StepDone) -> None: ...
+
+    def start_callable(self, request: RunCallableRequest, done: StepDone) -> None: ...

@@ -30,12 +30,20 @@ GRACE_S = 2.0  #: how long the other parts of a failed step may take to end
 
 
 class MasterStep:
-    """`deadline` is in seconds of `time.monotonic`."""
+    """`deadline` is in seconds of `time.monotonic`; `was_made`: so was its graph, before."""
 
     def __init__(
-        self, graph: ClientGraph, request: RunStepRequest, timeout_s: float, ended: StepEnded
+        self,
+        graph: ClientGraph,
+        request: RunStepRequest,
+        timeout_s: float,
+        ended: StepEnded,
+        *,
+        was_made: bool = True,
+        step_id: int = 0,
     ) -> None:
-        self.step_id = new_step_id()
+        self.step_id = step_id or new_step_id()
+        self._was_made = was_made
         self.deadline = time.monotonic() + timeout_s
         self._graph = graph
         self._request = request
@@ -129,13 +137,21 @@ class MasterStep:
         self._finish()
 
     def _finish(self) -> None:
-        for part in self._graph.parts:
-            with contextlib.suppress(StepError):
-                part.worker.cleanup_graph(self.step_id)
+        self._clean_up()
         if self._errors:
             self._ended(self, root_error(self._errors))
         else:
-            self._ended(self, RunStepResult(self._fetched, self.step_id))
+            self._ended(self, RunStepResult(self._fetched, self.step_id, self._was_made))
+
+    def _clean_up(self) -> None:
+        clean_up(self._graph, self.step_id)
+
+
+def clean_up(graph: ClientGraph, step_id: int) -> None:
+    """Lets every part forget a step; one that cannot be reached has nothing to forget."""
+    for part in graph.parts:
+        with contextlib.suppress(StepError):
+            part.worker.cleanup_graph(step_id)
 
 
 def root_error(errors: Iterable[StepError]) -> StepError:

@@ -4,6 +4,7 @@ Tasks belong to the record, not to processes: each has a recorder of its own her
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 from tracer.model.cluster import ClusterSpec, TaskName
@@ -16,6 +17,7 @@ from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface
 from tracer.runtime.master import STEP_TIMEOUT_S, Master
+from tracer.runtime.resource_manager import TaskResources
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import ExecutorKind, WorkerEnv
@@ -34,6 +36,8 @@ class NearCluster:
         lookup: Callable[[str], OpDef] = lookup,
         passes: Sequence[str] = (),
         driver: Driver = CUDA,
+        session_gc_s: float = 0.0,
+        checkpoints: Path | None = None,
     ) -> None:
         self.spec = cluster
         self.workers: dict[TaskName, Worker] = {}
@@ -48,10 +52,15 @@ class NearCluster:
                 clock=clock or SystemClock(),
                 executor=executor,
                 lookup=lookup,
+                resources=TaskResources(checkpoints),
             )
-            self.workers[task] = Worker(env, WorkerCache(self._stub))
+            self.workers[task] = Worker(env, WorkerCache(self._stub, recorder))
             self.masters[task] = Master(
-                self.workers[task], cluster, step_timeout_s=step_timeout_s, passes=passes
+                self.workers[task],
+                cluster,
+                step_timeout_s=step_timeout_s,
+                passes=passes,
+                session_gc_s=session_gc_s,
             )
 
     def _stub(self, task: TaskName, _address: str) -> WorkerInterface:

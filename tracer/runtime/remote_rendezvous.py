@@ -8,18 +8,24 @@ cause.
 
 import contextlib
 import logging
-import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tracer.model.cluster import TaskName
 from tracer.model.step import SpanContext
+from tracer.runtime.caches import Tally
 from tracer.runtime.interfaces import Received, RecvDone, StepError, WorkerInterface
-from tracer.runtime.rendezvous import LocalRendezvous
+from tracer.runtime.recv_call import FreeCalls, RecvCall
+from tracer.runtime.rendezvous import LocalRendezvous, Now
+from tracer.runtime.request_ids import new_request_id
 from tracer.runtime.states import RENDEZVOUS, Machine, Rendezvous
+
+if TYPE_CHECKING:
+    from tracer.runtime.graph_run import PartialRun
 
 PeerOf = Callable[[TaskName], WorkerInterface]
 
@@ -31,7 +37,6 @@ _SHOWN_KEYS = 4
 _CLEANED_UP = StepError("CANCELLED", "the step was cleaned up", derived=True)
 
 _log = logging.getLogger(__name__)
-_ids = random.Random()  #: unique, not secret
 
 
 class Leftover(NamedTuple):
@@ -42,25 +47,37 @@ class Leftover(NamedTuple):
     side: str  #: what is missing: `send` or `recv`
 
 
-class _Call(NamedTuple):
-    """A pull in flight."""
+class _Deferred(NamedTuple):
+    """A pull that came before this task's run_graph."""
 
-    source: TaskName
     key: str
     done: RecvDone
+    since: int
 
 
 class StepRendezvous:
-    def __init__(self, step_id: int, task: str) -> None:
+    """`partial_run` is this task's part of a step that comes in several calls."""
+
+    def __init__(
+        self,
+        step_id: int,
+        task: str,
+        free_calls: FreeCalls | None = None,
+        now: Now = time.perf_counter_ns,
+    ) -> None:
         self.step_id = step_id
-        self.local = LocalRendezvous()
+        self.local = LocalRendezvous(now)
+        self.partial_run: PartialRun | None = None
         self._task = task
+        self._now = now
         self._lock = threading.Lock()
         self._state = Machine("rendezvous of step", step_id, RENDEZVOUS, Rendezvous.DEFERRING)
-        self._deferred: list[tuple[str, RecvDone]] = []
-        self._calls: dict[int, _Call] = {}  # by request id
+        self._deferred: list[_Deferred] = []
+        self._watchers: list[Callable[[StepError], None]] = []
+        self._free_calls = free_calls or FreeCalls()
+        self._calls: dict[int, RecvCall] = {}  # in flight, by request id
         self._unanswered: set[TaskName] = set()
-        self._next_id = _ids.getrandbits(62) << 1 | 1
+        self._next_id = new_request_id()
         self._peer: PeerOf | None = None
         self._error: StepError | None = None
 
@@ -70,14 +87,14 @@ class StepRendezvous:
             self._state.move("run_graph")
             self._peer = peer
             deferred, self._deferred = self._deferred, []
-        for key, done in deferred:
+        for key, done, _ in deferred:
             self.local.recv(key, partial(_mark_deferred, done))
 
     def recv_local(self, key: str, done: RecvDone) -> None:
         """A pull by another task for a value of this one."""
         with self._lock:
             if self._state.state is Rendezvous.DEFERRING:
-                self._deferred.append((key, done))
+                self._deferred.append(_Deferred(key, done, self._now()))
                 return
         self.local.recv(key, done)
 
@@ -88,21 +105,34 @@ class StepRendezvous:
             if error is None:
                 self._next_id += 2
                 request_id = self._next_id & 0x7FFF_FFFF_FFFF_FFFF
-                self._calls[request_id] = _Call(source, key, done)
+                call = self._free_calls.take(request_id, source, key, done, self._now())
+                self._calls[request_id] = call
         if error is not None:
             done(Received(error=error))
             return
         assert peer is not None, "executors start after initialize"
-        arrived = partial(self._arrived, request_id)
+        arrived = partial(self._arrived, call)
         try:
             peer(source).recv_tensor(self.step_id, key, request_id, context, arrived)
         except StepError as failure:
             arrived(Received(error=failure))
 
-    def _arrived(self, request_id: int, received: Received) -> None:
-        call = self._calls.pop(request_id, None)  # gone: an abort was faster
-        if call is not None:
-            call.done(received)
+    def _arrived(self, call: RecvCall, received: Received) -> None:
+        """A call that an abort took serves no other pull: its answer may still come."""
+        if self._calls.pop(call.request_id, None) is None:
+            return
+        done = call.done
+        self._free_calls.give_back(call)
+        done(received)
+
+    def when_aborted(self, tell: Callable[[StepError], None]) -> None:
+        """Calls `tell` once the step is aborted: for what runs on without waiting for a key."""
+        with self._lock:
+            error = self._error
+            if error is None:
+                self._watchers.append(tell)
+        if error is not None:
+            tell(error)
 
     def abort(self, error: StepError) -> None:
         """Ends the step here; the first abort wins."""
@@ -114,29 +144,38 @@ class StepRendezvous:
             self._state.move("abort")
             self._error = error
             deferred, self._deferred = self._deferred, []
+            watchers, self._watchers = self._watchers, []
+        for tell in watchers:
+            tell(error)
         self.local.abort(error)
         self._fail_all([*deferred, *self._take_calls()], error)
 
-    def _take_calls(self) -> Iterator[tuple[str, RecvDone]]:
+    def _take_calls(self) -> Iterator[RecvCall]:
         """One by one: whoever takes a call out, an answer or an abort, is the one to end it."""
         while self._calls:
             with contextlib.suppress(KeyError):  # an answer was faster
                 call = self._calls.popitem()[1]
                 self._unanswered.add(call.source)
-                yield call.key, call.done
+                yield call
 
     @staticmethod
-    def _fail_all(waiting: Iterable[tuple[str, RecvDone]], error: StepError) -> None:
+    def _fail_all(waiting: Iterable[_Deferred | RecvCall], error: StepError) -> None:
         item = Received(error=error)
-        for _, done in waiting:
-            done(item)
+        for one in waiting:
+            one.done(item)
 
     def _with_waiting_keys(self, error: StepError) -> StepError:
         """Says which keys this task still waits for: they are what a user must look into."""
-        here = self.local.unsent() + [key for key, _ in self._deferred]
-        lines = [f"{self._task} was asked for {key}, which was not sent" for key in here]
-        pulled = [call.key for call in list(self._calls.values())]
-        lines += [f"{self._task} waits for {key}" for key in pulled]
+        now = self._now()
+        here = [*self.local.waiting(), *((one.key, one.since) for one in self._deferred)]
+        pulled = [(call.key, call.since) for call in list(self._calls.values())]
+        lines = [
+            f"{self._task} was asked for {key}, which was not sent, {_ago(now - since)}"
+            for key, since in here
+        ]
+        lines += [
+            f"{self._task} waits for {key} since {_ago(now - since)}" for key, since in pulled
+        ]
         if not lines:
             return error
         more = [f"and {len(lines) - _SHOWN_KEYS} more"] if len(lines) > _SHOWN_KEYS else []
@@ -148,7 +187,7 @@ class StepRendezvous:
         with self._lock:
             was_aborted = self._error is not None
             self._state.move("cleanup")
-            waiting = [*self._deferred, *self._take_calls()]
+            waiting: list[_Deferred | RecvCall] = [*self._deferred, *self._take_calls()]
         unsent, unreceived = self.local.abort(_CLEANED_UP)
         self._fail_all(waiting, _CLEANED_UP)
         self._tell_unanswered(self._error or _CLEANED_UP)
@@ -156,7 +195,7 @@ class StepRendezvous:
             return []
         return [
             *(Leftover(self.step_id, key, "send") for key in unsent),
-            *(Leftover(self.step_id, key, "send") for key, _ in waiting),
+            *(Leftover(self.step_id, one.key, "send") for one in waiting),
             *(Leftover(self.step_id, key, "recv") for key in unreceived),
         ]
 
@@ -175,8 +214,15 @@ class NoRendezvous(StepRendezvous):
     def __init__(self, task: str) -> None:
         super().__init__(0, task)
 
+    def when_aborted(self, tell: Callable[[StepError], None]) -> None:
+        """Never: what runs on without waiting has a rendezvous of its own."""
+
     def abort(self, error: StepError) -> None:
         """The executor that fails ends by itself."""
+
+
+def _ago(duration_ns: int) -> str:
+    return f"{duration_ns / 1e9:.1f} s ago"
 
 
 def _mark_deferred(done: RecvDone, received: Received) -> None:
@@ -186,7 +232,10 @@ def _mark_deferred(done: RecvDone, received: Received) -> None:
 class RendezvousTable:
     """Step id → rendezvous (TF `RendezvousMgr`)."""
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, now: Now = time.perf_counter_ns) -> None:
+        self.tally = Tally("rendezvous")
+        self.free_calls = FreeCalls()
+        self._now = now
         self._task = task
         self._lock = threading.Lock()
         self._steps: dict[int, StepRendezvous] = {}
@@ -197,13 +246,16 @@ class RendezvousTable:
         """Raises StepError if the step is over here."""
         found = self._steps.get(step_id)
         if found is not None:
+            self.tally.hit()
             return found
         with self._lock:
             if step_id in self._over:
                 raise StepError(
                     "ABORTED", f"step {step_id:x} is over in {self._task}", derived=True
                 )
-            return self._steps.setdefault(step_id, StepRendezvous(step_id, self._task))
+            self.tally.miss()
+            made = StepRendezvous(step_id, self._task, self.free_calls, self._now)
+            return self._steps.setdefault(step_id, made)
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         try:
@@ -227,30 +279,3 @@ class RendezvousTable:
         """Ids of the steps that are not cleaned up."""
         with self._lock:
             return list(self._steps)
-
-
-class RecentRequestIds:
-    """Refuses a request id that came before (TF `recent_request_ids.cc`).
-
-    A pull takes its value away, so a repeated one must never take the next value of the key.
-    """
-
-    def __init__(self, method: str, num_tracked: int = 100_000) -> None:
-        self._method = method
-        self._lock = threading.Lock()
-        self._seen: set[int] = set()
-        self._order: deque[int] = deque()
-        self._num_tracked = num_tracked
-
-    def check(self, request_id: int, what: str) -> None:
-        """Raises StepError if the id is not new; 0 is not tracked."""
-        if not request_id:
-            return
-        with self._lock:
-            if request_id not in self._seen:
-                self._seen.add(request_id)
-                self._order.append(request_id)
-                if len(self._order) > self._num_tracked:
-                    self._seen.discard(self._order.popleft())
-                return
-        raise StepError("ABORTED", f"The same {self._method} request was received twice. {what}")

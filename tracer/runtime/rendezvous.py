@@ -7,13 +7,16 @@ first abort's error, also for a value that had been sent before.
 """
 
 import threading
+import time
 from collections import deque
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from typing import NamedTuple
 
 import torch
 
 from tracer.runtime.interfaces import Received, RecvDone, StepError
+
+Now = Callable[[], int]  #: a reading of a clock in ns
 
 
 class Unmet(NamedTuple):
@@ -24,12 +27,13 @@ class Unmet(NamedTuple):
 
 
 class LocalRendezvous:
-    __slots__ = ("_error", "_lock", "_values", "_waiting")
+    __slots__ = ("_error", "_lock", "_now", "_values", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, now: Now = time.perf_counter_ns) -> None:
+        self._now = now
         self._lock = threading.Lock()
         self._values: dict[str, deque[Received]] = {}
-        self._waiting: dict[str, deque[RecvDone]] = {}
+        self._waiting: dict[str, deque[tuple[RecvDone, int]]] = {}  # with when they came
         self._error: StepError | None = None
 
     def send(
@@ -51,7 +55,7 @@ class LocalRendezvous:
                 else:
                     queue.append(item)
                 return
-            done = waiting.popleft()
+            done, _ = waiting.popleft()
             if not waiting:
                 del self._waiting[key]
         done(item)
@@ -64,7 +68,7 @@ class LocalRendezvous:
             else:
                 values = self._values.get(key)
                 if values is None:
-                    self._waiting.setdefault(key, deque()).append(done)
+                    self._waiting.setdefault(key, deque()).append((done, self._now()))
                     return
                 item = values.popleft()
                 if not values:
@@ -74,10 +78,11 @@ class LocalRendezvous:
     def cancel(self, key: str, done: RecvDone) -> None:
         """Takes back one waiting recv, which gets CANCELLED; the key stays usable."""
         with self._lock:
-            waiting = self._waiting.get(key)
-            if waiting is None or done not in waiting:
+            waiting = self._waiting.get(key, deque())
+            mine = next((one for one in waiting if one[0] == done), None)
+            if mine is None:
                 return
-            waiting.remove(done)
+            waiting.remove(mine)
             if not waiting:
                 del self._waiting[key]
         done(Received(error=StepError("CANCELLED", "RecvAsync is cancelled.", derived=True)))
@@ -90,7 +95,7 @@ class LocalRendezvous:
             waiting, self._waiting = self._waiting, {}
             values, self._values = self._values, {}
         for queue in waiting.values():
-            for done in queue:
+            for done, _ in queue:
                 done(Received(error=error))
         return Unmet(_keys(waiting), _keys(values))
 
@@ -98,6 +103,11 @@ class LocalRendezvous:
         """Keys that a recv waits for."""
         with self._lock:
             return _keys(self._waiting)
+
+    def waiting(self) -> list[tuple[str, int]]:
+        """Keys that a recv waits for, and since when (ns of the clock)."""
+        with self._lock:
+            return [(key, since) for key, queue in self._waiting.items() for _, since in queue]
 
     def unreceived(self) -> list[str]:
         """Keys of values that no recv has taken."""

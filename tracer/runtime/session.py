@@ -1,19 +1,30 @@
 """The client's side: a graph, a master, one `run` a step (TF `session.py`, `direct_session.cc`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 import torch
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
-from tracer.model.graph import Graph, Input
+from tracer.model.graph import Graph, Input, Node
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
-from tracer.runtime.interfaces import MasterInterface, RunStepRequest, RunStepResult, StepError
+from tracer.runtime.interfaces import (
+    SHARED,
+    DeviceAttributes,
+    MasterInterface,
+    RequestNames,
+    RunCallableRequest,
+    RunStepRequest,
+    RunStepResult,
+    SessionOptions,
+    StepError,
+)
 from tracer.runtime.master import STEP_TIMEOUT_S, Master
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
@@ -53,6 +64,7 @@ class _Plan:
         wanted = dict.fromkeys(fetches)
         self.fetches = tuple(name for name in wanted if ":" in name and name not in feeds)
         self.targets = tuple(name for name in wanted if ":" not in name)
+        self.request = RequestNames(tuple(feeds), self.fetches, self.targets)
 
     def values(self, feeds: Mapping[str, torch.Tensor], result: RunStepResult) -> list[Value]:
         fetched = result.fetched
@@ -62,21 +74,43 @@ class _Plan:
 class Session:
     """Feeds are tensors by `node:port`. Sessions see the same variables, which live in their tasks.
 
-    Methods raise StepError. Steps are numbered from 1 in the order in which they were asked for.
+    Isolated ones have their own. Methods raise StepError. Steps are numbered from 1 in the order in
+    which they were asked for.
     """
 
     def __init__(
-        self, master: MasterInterface, graph: Graph, tracing: Tracing = NO_TRACING
+        self,
+        master: MasterInterface,
+        graph: Graph,
+        tracing: Tracing = NO_TRACING,
+        options: SessionOptions = SHARED,
     ) -> None:
         self.num_steps = 0
         self._master = master
         self._graph = graph
         self._tracing = tracing
         self._plans: dict[tuple[tuple[str, ...], tuple[str, ...]], _Plan] = {}
+        self._version = 0
         self._is_closed = False
         with tracing.recorder.span("session.create", tracing.run) as span:
-            self.handle = master.create_session(graph, span.context)
+            self.handle = master.create_session(graph, span.context, options)
             span.set("vizdist.session.handle", self.handle)
+
+    def extend(self, nodes: Iterable[Node]) -> None:
+        """Adds nodes to the session's graph; what was run before stays as it is.
+
+        Raises GraphError for nodes that do not fit, StepError ABORTED if another client has
+        extended the graph meanwhile.
+        """
+        self._check_open()
+        more = tuple(nodes)
+        extended = Graph([*self._graph.nodes, *more])
+        self._version = self._master.extend_session(self.handle, more, self._version)
+        self._graph = extended
+
+    def list_devices(self) -> tuple[DeviceAttributes, ...]:
+        self._check_open()
+        return self._master.list_devices(self.handle)
 
     def run(
         self,
@@ -99,15 +133,21 @@ class Session:
         fetches: Sequence[str],
         feeds: Sequence[str] = (),
         record: Mapping[str, str] | None = None,
-    ) -> Callable[..., list[Value]]:
-        """The same as a function of the fed tensors."""
-        names = tuple(feeds)
-        plan = self._plan(tuple(fetches), names)
+    ) -> "SessionCallable":
+        """The same as a function of the fed tensors, whose names the master knows from now on."""
+        self._check_open()
+        plan = self._plan(tuple(fetches), tuple(feeds))
+        return SessionCallable(
+            self, plan, self._master.make_callable(self.handle, plan.request), record
+        )
 
-        def step(*tensors: torch.Tensor) -> list[Value]:
-            return self._run(plan, dict(zip(names, tensors, strict=True)), record)
-
-        return step
+    def partial_run_setup(self, fetches: Sequence[str], feeds: Sequence[str] = ()) -> "PartialRun":
+        """A step whose feeds come, and whose fetches are taken, in several calls, each once."""
+        self._check_open()
+        plan = self._plan(tuple(fetches), tuple(feeds))
+        handle = self._master.partial_run_setup(self.handle, plan.request)
+        self.num_steps += 1
+        return PartialRun(self, handle, self._tracing.step(self.num_steps))
 
     def _plan(self, fetches: tuple[str, ...], feeds: tuple[str, ...]) -> _Plan:
         plan = self._plans.get((fetches, feeds))
@@ -118,32 +158,91 @@ class Session:
     def _run(
         self, plan: _Plan, feeds: Mapping[str, torch.Tensor], record: Mapping[str, str] | None
     ) -> list[Value]:
-        if self._is_closed:
-            raise StepError("FAILED_PRECONDITION", "Attempted to use a closed Session.")
+        def send(context: SpanContext) -> RunStepResult:
+            return self._master.run_step(
+                RunStepRequest(self.handle, feeds, plan.fetches, plan.targets, context)
+            )
+
+        return self._step(plan, feeds, record, send)
+
+    def _run_callable(
+        self,
+        plan: _Plan,
+        handle: int,
+        tensors: tuple[torch.Tensor, ...],
+        record: Mapping[str, str] | None,
+    ) -> list[Value]:
+        def send(context: SpanContext) -> RunStepResult:
+            return self._master.run_callable(
+                RunCallableRequest(self.handle, handle, tensors, context)
+            )
+
+        feeds = dict(zip(plan.request.feeds, tensors, strict=True))
+        return self._step(plan, feeds, record, send)
+
+    def _step(
+        self,
+        plan: _Plan,
+        feeds: Mapping[str, torch.Tensor],
+        record: Mapping[str, str] | None,
+        send: Callable[[SpanContext], RunStepResult],
+    ) -> list[Value]:
+        self._check_open()
         for name, tensor in feeds.items():
             self._check_feed(name, tensor)
         self.num_steps += 1
         context = self._tracing.step(self.num_steps)
+        return self._traced(context, plan, feeds, send, record or {})
+
+    def _traced(
+        self,
+        context: SpanContext,
+        plan: _Plan,
+        feeds: Mapping[str, torch.Tensor],
+        send: Callable[[SpanContext], RunStepResult],
+        record: Mapping[str, str],
+        told: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[Value]:
+        """Sends a request under the step's span; `told` are further attributes of it."""
         if not context.sampled:
-            return plan.values(feeds, self._master.run_step(self._request(plan, feeds, context)))
+            return plan.values(feeds, send(context))
         recorder = self._tracing.recorder
         recorder.step_boundary()
-        with recorder.span("session.run", context) as span:
+        with recorder.span("session.run", context, **told) as span:
             span.set("vizdist.session.handle", self.handle)
-            result = self._master.run_step(self._request(plan, feeds, span.context))
+            result = send(span.context)
             span.stop_clock()
             values = plan.values(feeds, result)
             span.set("vizdist.step.id", f"{result.step_id:016x}")
-            for attribute, name in (record or {}).items():
+            span.set("vizdist.cache.hit", result.was_made)
+            for attribute, name in record.items():
                 value = values[plan.names.index(name)]
                 if value is not None:
                     span.set(attribute, value.item())
         return values
 
-    def _request(
-        self, plan: _Plan, feeds: Mapping[str, torch.Tensor], context: SpanContext
-    ) -> RunStepRequest:
-        return RunStepRequest(self.handle, feeds, plan.fetches, plan.targets, context)
+    def _run_part(
+        self,
+        handle: str,
+        context: SpanContext,
+        fetches: Sequence[str],
+        feeds: Mapping[str, torch.Tensor],
+    ) -> list[Value]:
+        self._check_open()
+        for name, tensor in feeds.items():
+            self._check_feed(name, tensor)
+        plan = self._plan(tuple(fetches), tuple(feeds))
+
+        def send(context: SpanContext) -> RunStepResult:
+            return self._master.run_step(
+                RunStepRequest(self.handle, feeds, plan.fetches, (), context, handle)
+            )
+
+        return self._traced(context, plan, feeds, send, {}, {"vizdist.partial_run": handle})
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StepError("FAILED_PRECONDITION", "Attempted to use a closed Session.")
 
     def _check_feed(self, name: str, tensor: torch.Tensor) -> None:
         node = self._graph.get(Input.parse(name).node)
@@ -174,6 +273,39 @@ class Session:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+class SessionCallable:
+    """A step as a function of its feeds. The master forgets it with `release`."""
+
+    def __init__(
+        self, session: Session, plan: _Plan, handle: int, record: Mapping[str, str] | None
+    ) -> None:
+        self.handle = handle
+        self._session = session
+        self._plan = plan
+        self._record = record
+
+    def __call__(self, *tensors: torch.Tensor) -> list[Value]:
+        return self._session._run_callable(self._plan, self.handle, tensors, self._record)
+
+    def release(self) -> None:
+        self._session._master.release_callable(self._session.handle, self.handle)
+
+
+class PartialRun:
+    """A step that goes on from call to call, until all its feeds and fetches have come."""
+
+    def __init__(self, session: Session, handle: str, context: SpanContext) -> None:
+        self.handle = handle
+        self._session = session
+        self._context = context
+
+    def run(
+        self, fetches: Sequence[str] = (), feeds: Mapping[str, torch.Tensor] = MappingProxyType({})
+    ) -> list[Value]:
+        """Brings some feeds, takes some fetches. Raises StepError for one that came before."""
+        return self._session._run_part(self.handle, self._context, fetches, feeds)
 
 
 class DirectSession(Session):

@@ -31,6 +31,7 @@ class Rendezvous(Enum):
 
 SESSION: Table = {
     (Session.OPEN, "close"): Session.CLOSING,
+    (Session.OPEN, "garbage collect"): Session.CLOSING,
     (Session.CLOSING, "drained"): Session.CLOSED,
 }
 

@@ -1,11 +1,15 @@
 """The worker of a task: serves what masters and other workers ask of it (TF `worker.cc`)."""
 
 import threading
+import time
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from tracer.model.cluster import ClusterSpec
 from tracer.model.graph import Graph
 from tracer.model.step import RendezvousKey, RendezvousKeyError, SpanContext
+from tracer.record.clock import SystemClock
+from tracer.runtime.caches import Tally, tell_totals
 from tracer.runtime.interfaces import (
     Received,
     RecvDone,
@@ -15,12 +19,8 @@ from tracer.runtime.interfaces import (
     StepError,
     WorkerStatus,
 )
-from tracer.runtime.remote_rendezvous import (
-    Leftover,
-    NoRendezvous,
-    RecentRequestIds,
-    RendezvousTable,
-)
+from tracer.runtime.remote_rendezvous import Leftover, NoRendezvous, RendezvousTable
+from tracer.runtime.request_ids import RecentRequestIds
 from tracer.runtime.states import IllegalMove
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
@@ -36,7 +36,9 @@ class Worker:
         self.task = env.task
         self.env = env
         self.cache = cache
-        self.rendezvous = RendezvousTable(env.name)
+        is_real = isinstance(env.clock, SystemClock)
+        now = time.perf_counter_ns if is_real else env.clock.now_ns
+        self.rendezvous = RendezvousTable(env.name, now)
         self._no_rendezvous = NoRendezvous(env.name)
         self.is_finished = False
         self._pid = pid
@@ -45,19 +47,30 @@ class Worker:
         self._request_ids = RecentRequestIds("RecvTensor")
         self._check_key = lru_cache(_KEYS_KNOWN)(self._checked_key)
 
-    def get_status(self) -> WorkerStatus:
+    def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         devices = tuple(device.attributes for device in self.env.devices)
         return WorkerStatus(devices, self._pid, self.is_finished)
 
-    def create_worker_session(self, session: str, cluster: ClusterSpec) -> None:
-        with self._lock:
-            if session in self._sessions:
-                raise StepError(
-                    "ALREADY_EXISTS",
-                    f"session {session} exists in {self.env.name} already",
-                    task=self.env.name,
-                )
-            self._sessions[session] = WorkerSession(session, cluster, self.env, self.cache)
+    def create_worker_session(
+        self,
+        session: str,
+        cluster: ClusterSpec,
+        isolated: bool = False,
+        context: SpanContext | None = None,
+    ) -> None:
+        env = replace(self.env, resources=self.env.resources.apart()) if isolated else self.env
+        with env.recorder.span("session.worker", context or env.recorder.run) as span:
+            span.set("vizdist.session.handle", session)
+            span.set("vizdist.session.isolated", isolated)
+            made = WorkerSession(session, cluster, env, self.cache, span.context)
+            with self._lock:
+                if session in self._sessions:
+                    raise StepError(
+                        "ALREADY_EXISTS",
+                        f"session {session} exists in {env.name} already",
+                        task=env.name,
+                    )
+                self._sessions[session] = made
 
     def delete_worker_session(self, session: str) -> None:
         self._session(session)
@@ -65,6 +78,12 @@ class Worker:
             gone = self._sessions.pop(session, None)
         if gone is not None:
             gone.close()
+            tallies = *gone.graphs.tallies, *self._tallies()
+            tell_totals(self.env.recorder, gone.context.under(0), tallies)
+
+    def _tallies(self) -> tuple[Tally, ...]:
+        """Of the caches that all sessions of the task share."""
+        return self.cache.tally, self.rendezvous.tally, self.rendezvous.free_calls.tally
 
     def _session(self, session: str) -> WorkerSession:
         found = self._sessions.get(session)
@@ -92,7 +111,8 @@ class Worker:
                 session.graphs.run(request, self._no_rendezvous, done)
                 return
             rendezvous = self.rendezvous.find_or_create(request.step_id)
-            rendezvous.initialize(session.peer)
+            if rendezvous.partial_run is None:
+                rendezvous.initialize(session.peer)
             session.graphs.run(request, rendezvous, done)
         except StepError as error:
             done(RunGraphResult(error=error))
@@ -147,6 +167,10 @@ class Worker:
 
     def cleanup_graph(self, step_id: int) -> None:
         self.rendezvous.cleanup(step_id)
+
+    def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
+        for container in containers or ("",):
+            self.env.resources.clear(container)
 
     @property
     def num_sessions(self) -> int:

@@ -3,6 +3,7 @@
 import threading
 
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.step import SpanContext
 from tracer.runtime.graph_manager import GraphManager
 from tracer.runtime.interfaces import StepError, WorkerInterface
 from tracer.runtime.worker_cache import WorkerCache
@@ -10,8 +11,18 @@ from tracer.runtime.worker_env import WorkerEnv
 
 
 class WorkerSession:
-    def __init__(self, name: str, cluster: ClusterSpec, env: WorkerEnv, cache: WorkerCache) -> None:
+    """`context` is what the session belongs to in the trace."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster: ClusterSpec,
+        env: WorkerEnv,
+        cache: WorkerCache,
+        context: SpanContext,
+    ) -> None:
         self.name = name
+        self.context = context
         self.graphs = GraphManager(env)
         self._cluster = cluster
         self._cache = cache
@@ -25,7 +36,7 @@ class WorkerSession:
             return found
         with self._lock:
             if task not in self._peers:
-                self._peers[task] = self._cache.acquire(task, self._address(task))
+                self._peers[task] = self._cache.acquire(task, self._address(task), self.context)
             return self._peers[task]
 
     def _address(self, task: TaskName) -> str:

@@ -71,7 +71,9 @@ def _split(trace: Trace, step: StepInfo, task: str, spans: Spans) -> TaskSplit:
 def _leader(trace: Trace, step: StepInfo) -> str:
     """The client, or the master that it asks to run the step: then it does nothing but wait."""
     spans = trace.all.take(trace.step_places(step))
-    calls = spans.take(spans.is_kind("rpc.client") & spans.has_word("name", "RunStep"))
+    calls = spans.take(
+        spans.is_kind("rpc.client") & spans.has_word("name", "RunStep", "RunCallable")
+    )
     served = trace.served_by(calls.span)
     at = served[served >= 0]
     return trace.rows[int(trace.all.row[at[0]])].task if len(at) else step.task

@@ -9,7 +9,9 @@ from vizdist.analysis.mechanisms import (
     control_flow,
     executor,
     failures,
+    history,
     leftovers,
+    queues,
     sessions,
     stages,
     transfers,
@@ -29,12 +31,14 @@ class Section(NamedTuple):
 #: `mechanisms.<name>.title` is the heading of a section
 SECTIONS: Mapping[str, Section] = {
     "failures": Section(failures.find, failures.tell),
+    "history": Section(history.find, history.tell),
     "stages": Section(stages.find, stages.tell),
     "sessions": Section(sessions.find, sessions.tell),
     "caches": Section(caches.find, caches.tell),
     "calls": Section(calls.find, calls.tell),
     "executor": Section(executor.find, executor.tell),
     "control_flow": Section(control_flow.find, control_flow.tell),
+    "queues": Section(queues.find, queues.tell),
     "transfers": Section(transfers.find, transfers.tell),
     "leftovers": Section(leftovers.find, leftovers.tell),
 }

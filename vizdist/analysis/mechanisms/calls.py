@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang
@@ -38,12 +39,9 @@ def find(one: OneStep) -> Calls | None:
     if not len(calls):
         return None
     served = one.trace.served_by(calls.span)
-    row = one.trace.all.row[served]
-    servers = [one.trace.rows[r].task if at >= 0 else "" for r, at in zip(row, served, strict=True)]
-    names = list(zip(calls.text("name").tolist(), calls.task.tolist(), servers, strict=True))
-    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    owner = np.array([numbers[name] for name in names])
-    return Calls([_method(calls.take(owner == at), *name) for name, at in numbers.items()])
+    servers = np.where(served >= 0, one.trace.all.take(np.maximum(served, 0)).task, "")
+    pairs = grouped(calls, calls.text("name"), calls.task, servers)
+    return Calls([_method(own, *key) for key, own in pairs])
 
 
 def _method(calls: Spans, method: str, client: str, server: str) -> Method:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
+from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang
@@ -47,10 +48,8 @@ def find(one: OneStep) -> Executor | None:
     ops = one.of_kind("op.run")
     if not len(ops):
         return None
-    names = list(zip(ops.task.tolist(), ops.text("device").tolist(), strict=True))
-    numbers = {pair: number for number, pair in enumerate(sorted(set(names)))}
-    owner = np.array([numbers[pair] for pair in names])
-    return Executor([_work(ops.take(owner == at), *pair) for pair, at in numbers.items()])
+    devices = grouped(ops, ops.task, ops.text("device"))
+    return Executor([_work(own, *key) for key, own in devices])
 
 
 def _work(ops: Spans, task: str, device: str) -> DeviceWork:

@@ -1,0 +1,85 @@
+"""What happened to the run around a step: faults, lost tasks and their restarts, checkpoints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracer.model.schema import SPAN_KINDS
+from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.mechanisms.text_table import table
+from vizdist.i18n import Lang
+from vizdist.i18n.units import duration
+from vizdist.store.details import hex_id
+from vizdist.store.segments import Array
+
+CHECKPOINTS = ("checkpoint.save", "checkpoint.restore")
+KINDS = (*CHECKPOINTS, "session.recover", "task.restart", "fault.inject")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`after_ns` counts from the step's start, before it if negative; `facts` are its attributes."""
+
+    after_ns: int
+    task: str
+    kind: str
+    took_ns: int
+    facts: Mapping[str, Any]
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    events: Sequence[Event]
+
+
+def find(one: OneStep) -> History | None:
+    """From the start of the step before to the start of the next, and the checkpoint before that.
+
+    None where nothing of the kind happened.
+    """
+    spans = one.trace.all
+    places = np.flatnonzero(spans.is_kind(*KINDS))
+    places = places[spans.start[places].argsort(kind="stable")]
+    begin, end = _around(one)
+    shown = places[(spans.end[places] > begin) & (spans.start[places] < end)]
+    earlier = places[spans.is_kind(*CHECKPOINTS)[places] & (spans.end[places] <= begin)]
+    every = np.concatenate((earlier[-1:], shown))
+    return History(list(_events(one, every))) if len(every) else None
+
+
+def _around(one: OneStep) -> tuple[int, int]:
+    """From the start of this client's step before to that of its next."""
+    own = [step for step in one.trace.steps if step.task == one.step.task]
+    before = [step.start for step in own if step.number < one.step.number]
+    after = [step.start for step in own if step.number > one.step.number]
+    return max(before, default=one.trace.start - 1), min(after, default=one.trace.end + 1)
+
+
+def _events(one: OneStep, places: Array) -> Iterator[Event]:
+    attributes = one.trace.attributes(places.tolist())
+    spans = one.trace.all.take(places)
+    kinds, tasks = spans.text("kind").tolist(), spans.task.tolist()
+    for at, place in enumerate(places.tolist()):
+        said = attributes.get(place, {})
+        facts = {name.removeprefix("vizdist."): said[name] for name in _own(said, kinds[at])}
+        after = int(spans.start[at]) - one.step.start
+        took, span = int(spans.duration[at]), hex_id(int(spans.span[at]))
+        yield Event(after, tasks[at], kinds[at], took, facts, span)
+
+
+def _own(said: Mapping[str, Any], kind: str) -> list[str]:
+    """The attributes that its kind has, in the order of the schema."""
+    return [name for name in SPAN_KINDS[kind].attributes if name in said]
+
+
+def tell(found: History, lang: Lang) -> Iterator[str]:
+    columns = ("after", "task", "kind", "took", "facts")
+    yield from table(columns, map(_cells, found.events), lang)
+
+
+def _cells(event: Event) -> Sequence[object]:
+    facts = ", ".join(f"{name}={value}" for name, value in event.facts.items())
+    return duration(event.after_ns), event.task, event.kind, duration(event.took_ns), facts

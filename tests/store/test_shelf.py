@@ -4,14 +4,17 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.store.growing_trace import GrowingRun
 from tracer.model.trace_folder import COLUMNS, INDEX
 from tracer.record.columns import FAN_IN
+from vizdist.routes.live import state_of
 from vizdist.store.library import OPENED, Library
 from vizdist.store.problems import TraceError
 from vizdist.store.shelf import Shelf
+from vizdist.store.spans import Joined
 from vizdist.store.trace import Trace
 
 
@@ -100,6 +103,19 @@ def test_a_trace_that_is_looked_at_outlives_its_files(tmp_path: Path) -> None:
     trace = library.open(library.add(run.folder))
     shutil.rmtree(run.folder)
     assert len(trace.tiles(trace.start, trace.end, 100).spans) > 0
+
+
+def test_a_look_at_one_span_joins_no_columns(tmp_path: Path) -> None:
+    run = GrowingRun(tmp_path / "a.trace")
+    library = Library()
+    trace_id = library.add(run.folder)
+    grow(run, 5)
+    trace = library.open(trace_id)
+    last = trace.all.take(np.array([len(trace) - 1]))
+    assert state_of(trace, "running")["loss"] is None
+    assert trace.span(int(last.span[0])).name
+    assert isinstance(trace.all.columns, Joined)
+    assert not trace.all.columns.made
 
 
 def test_new_words_of_the_manifest_cost_no_look_at_spans(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from tracer.model.trace_folder import Flag
@@ -63,10 +64,11 @@ def flag_names(flags: int) -> tuple[str, ...]:
 
 def detail_of(spans: Spans, index: int, folder: Path) -> SpanDetail:
     """The span at a place in the table; `folder` is what the column `file` is relative to."""
-    row = spans.rows[int(spans.row[index])]
+    own = spans.take(np.array([index], np.int64)).columns
+    number = {name: int(column[0]) for name, column in own.items()}
+    text = {name: spans.words[name][number[name]] for name in spans.words}
+    row = spans.rows[number["row"]]
     raw = raw_span(spans, index, folder)
-    text = {name: spans.words[name][int(spans.columns[name][index])] for name in spans.words}
-    number = {name: int(column[index]) for name, column in spans.columns.items()}
     return SpanDetail(
         index=index,
         id=hex_id(number["span"]),
@@ -117,17 +119,18 @@ def raw_spans(
     spans: Spans, places: Iterable[int], folder: Path
 ) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     """(place, span as its file has it); a gzip member is inflated once for all its spans."""
-    members: dict[tuple[int, int], dict[int, list[int]]] = {}
-    for place in map(int, places):
-        key = int(spans.columns["file"][place]), int(spans.columns["member"][place])
-        lines = members.setdefault(key, {})
-        lines.setdefault(int(spans.columns["line"][place]), []).append(place)
+    wanted = list(map(int, places))
+    taken = spans.take(np.array(wanted, np.int64))  # whole columns of a long run are large
+    numbers = (taken.columns[name].tolist() for name in ("file", "member", "line", "span"))
+    members: dict[tuple[int, int], dict[int, list[tuple[int, int]]]] = {}
+    for place, file, member, line, span in zip(wanted, *numbers, strict=True):
+        members.setdefault((file, member), {}).setdefault(line, []).append((place, span))
     for (file, member), lines in members.items():
         path = _inside(folder, spans.words["file"][file])
         texts = read_lines(path, member, lines.keys()) if path else {}
-        for line, wanted in lines.items():
+        for line, here in lines.items():
             known = {span_id_of(span): span for span in _spans_of_line(texts.get(line, b""))}
-            yield from ((place, known.get(int(spans.span[place]))) for place in wanted)
+            yield from ((place, known.get(span)) for place, span in here)
 
 
 def _inside(folder: Path, name: str) -> Path | None:

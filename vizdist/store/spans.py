@@ -24,6 +24,11 @@ class Lazy(Mapping[str, T], Generic[T]):
         self._names = tuple(names)
         self._made: dict[str, T] = {}
 
+    @property
+    def made(self) -> frozenset[str]:
+        """The names that were asked for so far."""
+        return frozenset(self._made)
+
     @abstractmethod
     def make(self, name: str) -> T:
         """What stands under a name; asked for once."""

@@ -29,3 +29,14 @@ CONTROL_FLOW_CASES = (
     "vii_nested_while",
     "xi_dead_branch",
 )
+
+#: drawn by chance: conditions, loops and variables over devices of several tasks
+RANDOM_CASES = (
+    "xiv_random_007",
+    "xiv_random_015",
+    "xiv_random_017",
+    "xiv_random_036",
+    "xiv_random_119",
+    "xiv_random_145",
+    "xiv_random_155",
+)

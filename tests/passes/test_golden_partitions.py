@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden_cases import CASES, CONTROL_FLOW_CASES, GOLDEN
+from tests.golden_cases import CASES, CONTROL_FLOW_CASES, GOLDEN, RANDOM_CASES
 from tracer.cli import main
 from tracer.model.graph_json import GraphFile, graph_file_from_json, graph_to_json
 from tracer.passes.describe import cut_graph_file, describe_graph_file
@@ -18,10 +18,11 @@ REPLICATED = (
     "ix_partitioned_resource_div",
     "viii_mlp_momentum_2ps",
     "viii_mlp_ref_2ps",
+    *RANDOM_CASES,
 )
 FILES = [
     f"{case}__{runtime}"
-    for case in (*CASES, *CONTROL_FLOW_CASES, "xii_kernel_error")
+    for case in (*CASES, *CONTROL_FLOW_CASES, *RANDOM_CASES, "xii_kernel_error")
     for runtime in ("grpc", "direct")
     if (GOLDEN / f"{case}__{runtime}.json").exists()
 ]

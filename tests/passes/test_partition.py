@@ -4,35 +4,17 @@ from collections import Counter
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tracer.model.cluster import DeviceName, TaskName
+from tests.passes.placed_graphs import DEVICES, SPEC, control_flow_graphs, placed_graphs
+from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph, GraphError, Input, Node, Partition, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
+from tracer.passes.control_flow import add_control_loops
+from tracer.passes.frames import ROOT, Frames
 from tracer.passes.keys import RECVS, SENDS, key_of
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
 
-DEVICES = [
-    DeviceName(job, task, "CPU", index)
-    for job, task in (("ps", 0), ("worker", 0), ("worker", 1))
-    for index in (0, 1)
-]
 INCARNATIONS = {str(device): 100 + i for i, device in enumerate(DEVICES)}
-SPEC = TensorSpec("float32", (2, 3))
-
-
-@st.composite
-def placed_graphs(draw: st.DrawFn) -> Graph:
-    nodes: list[Node] = []
-    for i in range(draw(st.integers(1, 14))):
-        outputs = [Input(node.name, port) for node in nodes for port in (0, 1)]
-        some_outputs = st.lists(st.sampled_from(outputs), max_size=3) if outputs else st.just([])
-        names = [node.name for node in nodes]
-        some_names = st.sets(st.sampled_from(names), max_size=2) if names else st.just(set())
-        device = str(draw(st.sampled_from(DEVICES)))
-        inputs, controls = tuple(draw(some_outputs)), tuple(sorted(draw(some_names)))
-        nodes.append(Node(f"n{i}", "Op", inputs, controls, device=device, specs=(SPEC, SPEC)))
-    return Graph(draw(st.permutations(nodes)))
 
 
 def cut(graph: Graph) -> tuple[list[Partition], list[Partition]]:
@@ -45,12 +27,14 @@ def nodes_of(partitions: list[Partition]) -> list[Node]:
     return [node for part in partitions for node in part.graph.nodes]
 
 
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_each_node_is_in_one_partition_and_keys_pair(graph: Graph) -> None:
     for partitions in cut(graph):
         check_partitions(graph, partitions)
 
 
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_a_partition_holds_the_nodes_of_its_place(graph: Graph) -> None:
     by_worker, by_device = cut(graph)
@@ -60,6 +44,7 @@ def test_a_partition_holds_the_nodes_of_its_place(graph: Graph) -> None:
         assert {n.device for n in part.graph.nodes} == {part.place}
 
 
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_an_output_goes_to_a_partition_once(graph: Graph) -> None:
     for partitions in cut(graph):
@@ -73,17 +58,20 @@ def test_an_output_goes_to_a_partition_once(graph: Graph) -> None:
         assert all(times == 1 for times in sent.values())
 
 
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_only_edges_that_cross_are_sent(graph: Graph) -> None:
     by_worker, _ = cut(graph)
+    task = {n.name: n.device.rpartition("/")[0] for n in add_control_loops(graph).nodes}
     crossing = {
-        (edge.src, edge.src_port, graph[edge.dst].device.rpartition("/")[0])
-        for edge in graph.edges()
-        if graph[edge.src].device.rpartition("/")[0] != graph[edge.dst].device.rpartition("/")[0]
+        (edge.src, edge.src_port, task[edge.dst])
+        for edge in add_control_loops(graph).edges()
+        if task[edge.src] != task[edge.dst]
     }
     assert len(crossing) == sum(node.op in SENDS for node in nodes_of(by_worker))
 
 
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_all_partitions_together_can_run(graph: Graph) -> None:
     _, partitions = cut(graph)
@@ -95,7 +83,7 @@ def test_all_partitions_together_can_run(graph: Graph) -> None:
     assert len(Graph(joined).topological()) == len(joined)
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(placed_graphs())
 def test_every_node_still_gets_the_same_inputs(graph: Graph) -> None:
     _, partitions = cut(graph)
@@ -116,6 +104,19 @@ def test_every_node_still_gets_the_same_inputs(graph: Graph) -> None:
     for node in graph.nodes:
         assert tuple(map(origin, nodes[node.name].inputs)) == node.inputs
         assert tuple(map(waited_for, nodes[node.name].control_inputs)) == node.control_inputs
+
+
+@settings(max_examples=40)
+@given(control_flow_graphs())
+def test_every_node_runs_in_the_loop_it_ran_in(graph: Graph) -> None:
+    whole, (_, partitions) = Frames(graph), cut(graph)
+    for part in partitions:
+        frames = Frames(part.graph)
+        assert all(frames.of(n) == whole.of(n) for n in part.graph if n in graph)
+        for node in part.graph.nodes:
+            if node.op in RECVS and frames.of(node.name) != ROOT:
+                (start,) = node.control_inputs
+                assert part.graph[start].op == "Merge"
 
 
 def test_three_consumers_on_two_devices_of_a_worker_cost_one_transfer() -> None:

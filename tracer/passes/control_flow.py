@@ -31,7 +31,8 @@ def colocate_control_flow(graph: Graph) -> Graph:
     """Moves control flow to its data, whatever was asked for: so conditions and loops cross less.
 
     A Switch goes with its data, an Exit with what it ends, an Enter or NextIteration with its first
-    consumer. For a placed graph.
+    consumer. For a placed graph, and in its order; TF walks it depth-first, which once in some 200
+    graphs leaves a Switch behind a Switch where the first one was.
     """
     if not any(node.op in CONTROL_FLOW for node in graph.nodes):
         return graph

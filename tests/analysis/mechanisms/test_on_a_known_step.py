@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.mechanisms import calls, control_flow, executor, leftovers, transfers
+from vizdist.analysis.mechanisms import calls, control_flow, executor, leftovers, queues, transfers
 from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.transfers import Transfer
@@ -167,6 +167,15 @@ def test_calls_are_counted_by_method_and_pair(step_of: Callable[..., OneStep]) -
     lost = calls.find(step_of(without("rpc.server"), changed("rpc.client", flags=Flag.ERROR)))
     assert lost is not None
     assert [(method.server, method.errors) for method in lost.methods] == [("", 1)]
+
+
+def test_a_step_waits_at_the_queues_it_works_on(step_of: Callable[..., OneStep]) -> None:
+    assert queues.find(step_of()) is None
+    found = queues.find(step_of(changed("op.run", op="QueueDequeueV2", name="next", device=PS)))
+    assert found is not None
+    [work] = found.nodes
+    assert (work.node, work.op, work.count, work.errors) == ("next", "QueueDequeueV2", 3, 0)
+    assert (work.took_ns, work.longest_ns) == (350, 200)
 
 
 def _column(values: tuple[int, ...]) -> "np.ndarray[Any, Any]":

@@ -1,0 +1,109 @@
+"""What sections make of attributes: caches, sessions, faults and checkpoints, what failed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.mechanisms.told_run import ToldRun
+from vizdist.analysis.mechanisms import caches, failures, history, sessions
+from vizdist.analysis.step_report import found_of_step, told_of_step
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> ToldRun:
+    return ToldRun(tmp_path)
+
+
+def test_a_cache_has_its_hits_and_misses_up_to_the_end_of_the_step(told: ToldRun) -> None:
+    told.span("cache.get", name="channel", cache__hit=False)
+    with told.step(1):
+        told.span("cache.get", name="channel", cache__hit=True)
+        told.span("cache.get", name="client_graph", cache__hit=False)
+    with told.step(2):
+        told.span("cache.get", name="channel", cache__hit=True)
+    found = caches.find(told.one_step(1))
+    assert found is not None
+    counts = [(c.cache, c.hits, c.misses, c.in_step) for c in found.caches]
+    assert counts == [("channel", 1, 1, 1), ("client_graph", 0, 1, 1)]
+
+
+def test_the_last_total_of_a_task_counts(told: ToldRun) -> None:
+    with told.step(1):
+        pass
+    told.span("cache.total", name="rendezvous", cache__hits=3, cache__misses=1)
+    told.span("cache.total", name="rendezvous", cache__hits=9, cache__misses=2)
+    found = caches.find(told.one_step(1))
+    assert found is not None
+    [cache] = found.caches
+    assert (cache.hits, cache.misses, cache.is_total) == (9, 2, True)
+
+
+def test_the_sides_of_a_session_are_those_with_its_handle(told: ToldRun) -> None:
+    told.span("session.create", session__handle="aa", task="launcher")
+    told.span("session.master", session__handle="aa")
+    told.span("session.worker", session__handle="aa", task="ps:0")
+    told.span("session.worker", session__handle="bb", task="ps:1")
+    with told.step(1, session__handle="aa", step__id="01"):
+        pass
+    found = sessions.find(told.one_step(1))
+    assert found is not None
+    assert (found.handle, found.step_id) == ("aa", "01")
+    sides = [(side.side, side.task) for side in found.sides]
+    assert sides == [("client", "launcher"), ("master", "worker:0"), ("worker", "ps:0")]
+
+
+def test_a_step_tells_the_last_checkpoint_before_it_and_what_happened_next_to_it(
+    told: ToldRun,
+) -> None:
+    for number in (1, 2):
+        with told.step(number):
+            pass
+        told.span("checkpoint.save", checkpoint__step=number)
+    with told.step(3):
+        pass
+    with told.step(4):
+        told.span("fault.inject", fault="kill:ps:0@step:4", fault__kind="kill", task="ps:0")
+    told.span("task.restart", peer="ps:0", attempt=2, task="launcher")
+    with told.step(5):
+        pass
+    told.span("checkpoint.save", checkpoint__step=5)
+    found = history.find(told.one_step(4))
+    assert found is not None
+    kinds = [(event.kind, event.task) for event in found.events]
+    assert kinds == [
+        ("checkpoint.save", "worker:0"),
+        ("fault.inject", "ps:0"),
+        ("task.restart", "launcher"),
+    ]
+    saved, fault, restart = found.events
+    assert saved.facts == {"checkpoint.step": 2}
+    assert saved.after_ns < 0 < fault.after_ns + 1
+    assert restart.facts == {"peer": "ps:0", "attempt": 2}
+
+
+def test_nothing_happened_around_a_quiet_step(told: ToldRun) -> None:
+    with told.step(1):
+        pass
+    assert history.find(told.one_step(1)) is None
+
+
+def test_the_first_to_fail_is_told_first(told: ToldRun) -> None:
+    with told.step(1):
+        told.span("data.next", error="no more examples")
+        told.span("graph.prune", task="ps:0", error="Cancelled: worker:0 failed")
+    found = failures.find(told.one_step(1))
+    assert found is not None
+    assert [(each.task, each.name) for each in found.failures] == [
+        ("worker:0", "data.next"),
+        ("ps:0", "graph.prune"),
+    ]
+    assert found.failures[0].message == "ValueError: no more examples"
+
+
+def test_a_step_that_proves_little_says_little(told: ToldRun) -> None:
+    with told.step(1, session__handle="aa"):
+        pass
+    one = told.one_step(1)
+    assert found_of_step(one).keys() == {"step", "task", "sessions"}
+    [lines] = told_of_step(one, "en")
+    assert lines[0] == "The ids of step 1 of worker:0"

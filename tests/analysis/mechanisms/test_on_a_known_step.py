@@ -35,7 +35,7 @@ def step_of(tmp_path: Path) -> Callable[..., OneStep]:
     return make
 
 
-def changed(kind: str, **values: object) -> Change:
+def changed(kind: str, **values: Any) -> Change:
     return lambda spans: [s._replace(**values) if s.kind == kind else s for s in spans]
 
 
@@ -182,7 +182,7 @@ def _column(values: tuple[int, ...]) -> "np.ndarray[Any, Any]":
     return np.array(values)
 
 
-def _iteration(number: int, begin: int, end: int, **rest: object) -> SpanRecord:
+def _iteration(number: int, begin: int, end: int, **rest: Any) -> SpanRecord:
     span = SpanRecord(
         "worker:0", "loops", EPOCH + begin, EPOCH + end, f"loop {number}", "iteration.run",
         step=1, trace_hi=7, trace_lo=1, span=500 + number, device=WORKER, frame="loop",

@@ -80,6 +80,7 @@ class GrpcTasks:
         step_timeout_s = options.pop("step_timeout_s", 60.0)
         devices, driver = options.pop("devices", {}), options.pop("driver", CUDA)
         session_gc_s = options.pop("session_gc_s", 0.0)
+        passes = options.pop("passes", ())
         clock = options.pop("clock", None)
         if clock is not None:
             options["clock"] = clock
@@ -98,6 +99,7 @@ class GrpcTasks:
                 ClusterSpec({}),
                 step_timeout_s=step_timeout_s,
                 session_gc_s=session_gc_s,
+                passes=passes,
             )
             self.workers[task], self.masters[task] = worker, master
             self._transports[task] = transport
@@ -157,6 +159,10 @@ class TestCluster:
         session = Session(self.master(at), graph, self.tracing, options)
         self._clients.append(session.close)
         return session
+
+    def forget(self, session: Session) -> None:
+        """A session that its master has ended needs no good bye."""
+        self._clients.remove(session.close)
 
     def spans(self, kind: str) -> list[SpanData]:
         assert self.recording is not None, "this cluster records nothing"

@@ -1,0 +1,385 @@
+"""A session from its making to its end: graph versions, partial runs, callables, isolation, reset.
+
+Each story is told over a near cluster and over gRPC.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.clusters import TestCluster
+from tests.fakes import FakeClock
+from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1, counter, failing, lost_recv
+from tracer.model.graph import Graph, GraphError
+from tracer.model.graph_builder import GraphBuilder
+from tracer.runtime.interfaces import (
+    RequestNames,
+    RunCallableRequest,
+    RunStepRequest,
+    SessionOptions,
+    StepError,
+)
+from tracer.runtime.session import NO_TRACING, DirectSession, Session
+
+Start = Callable[..., TestCluster]
+
+ONES, TWOS = torch.ones(2), torch.full((2,), 2.0)
+
+
+def in_parts() -> Graph:
+    """`sum` on ps:0 is `x + y`; `product` on worker:1 is `sum * z`."""
+    b = GraphBuilder()
+    x, y, z = (b.placeholder([2], name=name) for name in "xyz")
+    with b.device("/job:ps/task:0"):
+        total = b.op("AddV2", x, y, name="sum", T="float32")
+    with b.device("/job:worker/task:1"):
+        b.op("Mul", total, z, name="product", T="float32")
+    return b.graph()
+
+
+def quadrupled() -> Graph:
+    """`four` on worker:0 doubles the `twice` of `counter`."""
+    b = GraphBuilder()
+    twice = b.placeholder([2], name="twice")
+    with b.device("/job:worker/task:0"):
+        b.op("AddV2", twice, twice, name="four", T="float32")
+    return Graph(node for node in b.graph().nodes)
+
+
+def more_than(graph: Graph, extended: Graph) -> list:  # type: ignore[type-arg]
+    return [node for node in extended.nodes if node.name not in graph]
+
+
+def refused(call: Callable[[], object]) -> StepError:
+    with pytest.raises(StepError) as caught:
+        call()
+    return caught.value
+
+
+# extension
+
+
+def test_an_extension_adds_nodes_and_leaves_what_was_made(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter())
+    session.run("init")
+    assert session.run("twice:0").tolist() == [2.0, 2.0]
+    master = cluster.tasks.masters[WORKER_0].session(session.handle)
+    assert (master.version, master.num_graphs) == (0, 2)
+    session.extend(more_than(counter(), quadrupled()))
+    assert master.version == 1
+    assert session.run("four:0").tolist() == [4.0, 4.0]
+    assert session.run("twice:0").tolist() == [2.0, 2.0]
+    assert master.num_graphs == 3
+
+
+def test_an_extension_of_an_older_version_is_aborted(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter())
+    session.extend(more_than(counter(), quadrupled()))
+    master = cluster.master()
+    error = refused(lambda: master.extend_session(session.handle, (), 0))
+    assert error.code == "ABORTED"
+    assert error.message == "Current version is 1 but caller expected 0."
+    assert master.extend_session(session.handle, (), 1) == 2
+
+
+def test_an_extension_that_does_not_fit_changes_nothing(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter())
+    with pytest.raises(GraphError, match="two nodes are named 'v'"):
+        session.extend([counter()["v"]])
+    master = cluster.master()
+    again = refused(lambda: master.extend_session(session.handle, (counter()["v"],), 0))
+    assert again.code == "INVALID_ARGUMENT"
+    assert "includes node 'v', which was created by a previous call" in again.message
+    nowhere = quadrupled()["four"].with_(requested_device="/job:nosuch")
+    stray = refused(lambda: session.extend([nowhere]))
+    assert "Cannot assign a device for operation four" in stray.message
+    session.extend([quadrupled()["four"]])
+    session.run("init")
+    assert session.run("four:0").tolist() == [4.0, 4.0]
+
+
+# partial runs
+
+
+def test_a_partial_run_is_one_step_whose_feeds_come_when_they_are_there(
+    start_cluster: Start,
+) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(in_parts())
+    part = session.partial_run_setup(["sum:0", "product:0"], ["x:0", "y:0", "z:0"])
+    assert part.run(feeds={"x:0": ONES}) == []
+    assert part.run(["sum:0"], {"y:0": TWOS})[0].tolist() == [3.0, 3.0]  # type: ignore[union-attr]
+    steps = {step for worker in cluster.workers.values() for step in worker.rendezvous.running()}
+    assert len(steps) == 1
+    assert part.run(["product:0"], {"z:0": TWOS})[0].tolist() == [6.0, 6.0]  # type: ignore[union-attr]
+    assert session.num_steps == 1
+    over = refused(lambda: part.run(["product:0"]))
+    assert (over.code, "Must run PartialRunSetup" in over.message) == ("INVALID_ARGUMENT", True)
+    calls = [s for s in cluster.spans("session.run") if "vizdist.partial_run" in s.attributes]
+    ran = calls[:3]
+    assert {span.attributes["vizdist.partial_run"] for span in ran} == {part.handle}
+    assert len({span.attributes["vizdist.step.id"] for span in ran}) == 1
+
+
+def test_two_partial_runs_of_one_session_do_not_meet(start_cluster: Start) -> None:
+    session = start_cluster(CLUSTER).session(in_parts())
+    names = ["sum:0"], ["x:0", "y:0"]
+    first, second = session.partial_run_setup(*names), session.partial_run_setup(*names)
+    first.run(feeds={"x:0": ONES})
+    second.run(feeds={"x:0": TWOS})
+    assert second.run(["sum:0"], {"y:0": TWOS})[0].tolist() == [4.0, 4.0]  # type: ignore[union-attr]
+    assert first.run(["sum:0"], {"y:0": ONES})[0].tolist() == [2.0, 2.0]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("fetches", "feeds", "text"),
+    [
+        ([], ["x:0"], "The feed x:0 has already been fed."),
+        ([], ["w:0"], "The feed w:0 was not specified in partial_run_setup."),
+        (["w:0"], [], "The fetch w:0 was not specified in partial_run_setup."),
+        (
+            ["product:0"],
+            ["y:0"],
+            "Fetch product:0 can't be computed from the feeds that have been fed so far.",
+        ),
+    ],
+)
+def test_a_part_that_cannot_be_is_refused_and_the_run_goes_on(
+    start_cluster: Start, fetches: list[str], feeds: list[str], text: str
+) -> None:
+    session = start_cluster(CLUSTER).session(in_parts())
+    part = session.partial_run_setup(["sum:0", "product:0"], ["x:0", "y:0", "z:0"])
+    part.run(feeds={"x:0": ONES})
+    error = refused(lambda: part.run(fetches, dict.fromkeys(feeds, ONES)))
+    assert (error.code, error.message) == ("INVALID_ARGUMENT", text)
+    values = part.run(["sum:0", "product:0"], {"y:0": ONES, "z:0": TWOS})
+    assert [v.tolist() for v in values if v is not None] == [[2.0, 2.0], [4.0, 4.0]]
+
+
+def test_a_partial_run_that_fails_is_over(start_cluster: Start) -> None:
+    session = start_cluster(CLUSTER).session(failing())
+    part = session.partial_run_setup(["after:0", "fine:0"])
+    error = refused(lambda: part.run(["after:0"]))
+    assert (error.task, error.node) == ("ps:0", "bad")
+    assert "Must run PartialRunSetup" in refused(lambda: part.run(["fine:0"])).message
+    assert session.run("fine:0").tolist() == [-1.0]
+
+
+def test_a_session_that_closes_ends_a_partial_run_between_its_calls(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(in_parts())
+    session.partial_run_setup(["product:0"], ["x:0", "y:0", "z:0"]).run(feeds={"x:0": ONES})
+    session.close()  # that nothing is left behind, the cluster checks
+
+
+def test_one_task_alone_runs_in_parts_too() -> None:
+    b = GraphBuilder()
+    x, y = (b.placeholder([2], name=name) for name in "xy")
+    b.op("AddV2", b.op("Neg", x, name="minus", T="float32"), y, name="sum", T="float32")
+    with DirectSession(b.graph()) as session:
+        part = session.partial_run_setup(["minus:0", "sum:0"], ["x:0", "y:0"])
+        assert part.run(["minus:0"], {"x:0": ONES})[0].tolist() == [-1.0, -1.0]  # type: ignore[union-attr]
+        assert part.run(["sum:0"], {"y:0": TWOS})[0].tolist() == [1.0, 1.0]  # type: ignore[union-attr]
+        assert session.worker.rendezvous.running() == []
+
+
+# callables
+
+
+def test_a_callable_is_made_once_run_by_handle_and_released(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(in_parts())
+    add = session.make_callable(["sum:0"], ["y:0", "x:0"])
+    master = cluster.tasks.masters[WORKER_0].session(session.handle)
+    assert master.num_graphs == 1
+    for _ in range(2):
+        (value,) = add(TWOS, ONES)
+        assert value is not None
+        assert value.tolist() == [3.0, 3.0]
+    assert master.num_graphs == 1
+    add.release()
+    error = refused(lambda: add(TWOS, ONES))
+    assert error.code == "INVALID_ARGUMENT"
+    assert error.message.startswith("Attempted to run callable after handle was released")
+
+
+def test_a_callable_of_what_is_not_there_is_refused_when_it_is_made(start_cluster: Start) -> None:
+    session = start_cluster(CLUSTER).session(in_parts())
+    assert "no operation 'sun'" in refused(lambda: session.make_callable(["sun:0"])).message
+
+
+def test_too_few_feeds_of_a_callable_are_counted(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session, master = cluster.session(in_parts()), cluster.master()
+    handle = master.make_callable(session.handle, RequestNames(("x:0", "y:0"), ("sum:0",), ()))
+    request = RunCallableRequest(session.handle, handle, (ONES,), NO_TRACING.step(1))
+    error = refused(lambda: master.run_callable(request))
+    assert error.message == "Expected 2 feed tensors, but got 1"
+
+
+# isolation, containers, devices
+
+
+def test_sessions_share_variables_and_isolated_ones_do_not(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    first, second = cluster.session(counter()), cluster.session(counter())
+    apart = cluster.session(counter(), options=SessionOptions(isolate_session_state=True))
+    first.run("init")
+    assert second.run("read:0").tolist() == [1.0, 1.0]
+    error = refused(lambda: apart.run("read:0"))
+    assert error.code == "FAILED_PRECONDITION"
+    apart.run("init")
+    apart.run("add", {"x:0": TWOS})
+    assert apart.run("read:0").tolist() == [3.0, 3.0]
+    assert first.run("read:0").tolist() == [1.0, 1.0]
+
+
+def test_a_reset_closes_all_sessions_and_empties_the_container(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    old, other = cluster.session(counter()), cluster.session(counter(), at=WORKER_1)
+    old.run("init")
+    cluster.master().reset()
+    error = refused(lambda: old.run("read:0"))
+    assert error.code == "ABORTED"
+    assert f"Session {old.handle} is not found" in error.message
+    for session in (cluster.session(counter()), other):  # also of a master that was not reset
+        assert refused(lambda s=session: s.run("read:0")).code == "FAILED_PRECONDITION"  # type: ignore[misc]
+    cluster.forget(old)
+
+
+def test_a_reset_of_another_container_leaves_the_variable(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    old = cluster.session(counter())
+    old.run("init")
+    cluster.master().reset(("other",))
+    cluster.forget(old)
+    again = cluster.session(counter())
+    assert again.run("read:0").tolist() == [1.0, 1.0]
+
+
+def test_all_devices_of_a_session_are_listed(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER, devices={WORKER_1: ("cpu:0", "cpu:1")})
+    listed = cluster.session(counter()).list_devices()
+    assert [device.name for device in listed] == [
+        str(device.name) for worker in cluster.workers.values() for device in worker.env.devices
+    ]
+
+
+def test_device_filters_leave_tasks_out_and_the_masters_own_in(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter_of_ps(), options=SessionOptions(("/job:ps",)))
+    session.run("init")
+    assert session.run("read:0").tolist() == [1.0, 1.0]
+    assert {d.name for d in session.list_devices()} == {str(PS_0.device()), str(WORKER_0.device())}
+    assert cluster.workers[WORKER_1].num_sessions == 0
+    asked = [s.attributes["vizdist.peer"] for s in cluster.spans("session.wait")]
+    assert asked == ["ps:0", "worker:0"]
+    error = refused(lambda: cluster.session(counter(), options=SessionOptions(("/job:ps",))))
+    assert "/job:worker/task:1 but available devices are" in error.message
+
+
+def counter_of_ps() -> Graph:
+    """`counter` without its node on worker:1."""
+    return Graph(node for node in counter().nodes if node.name != "twice")
+
+
+def test_a_filter_that_is_none_is_refused(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    wrong = SessionOptions(("/jobs:ps",))
+    error = refused(lambda: cluster.session(counter(), options=wrong))
+    assert error.code == "INVALID_ARGUMENT"
+    assert "device filter: 'jobs:ps' in device '/jobs:ps' is not a part" in error.message
+
+
+# ids
+
+
+def test_client_master_and_workers_know_a_session_by_one_handle(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter())
+    sides = [cluster.spans(f"session.{side}") for side in ("create", "master", "worker")]
+    assert [len(side) for side in sides] == [1, 1, 3]
+    handles = {s.attributes["vizdist.session.handle"] for side in sides for s in side}
+    assert handles == {session.handle}
+    assert {span.task for span in sides[2]} == {"ps:0", "worker:0", "worker:1"}
+
+
+def test_a_request_that_comes_twice_is_run_once(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    session, master = cluster.session(counter()), cluster.master()
+    session.run("init")
+    step = NO_TRACING.step(1)
+    add = RunStepRequest(session.handle, {"x:0": ONES}, (), ("add",), step, request_id=77)
+    master.run_step(add)
+    error = refused(lambda: master.run_step(add))
+    assert error.code == "ABORTED"
+    assert error.message.startswith("The same RunStep (Master) request was received twice.")
+    names = RequestNames((), ("read:0",), ())
+    assert (
+        "received twice"
+        in refused(lambda: master.make_callable(session.handle, names, request_id=77)).message
+    )
+    assert session.run("read:0").tolist() == [2.0, 2.0]
+
+
+# idle sessions
+
+
+def test_a_session_that_nobody_uses_is_closed_and_frees_its_workers(start_cluster: Start) -> None:
+    clock = FakeClock()
+    cluster = start_cluster(CLUSTER, clock=clock, trace=False)
+    used, idle = cluster.session(counter()), cluster.session(counter())
+    clock.sleep(50)
+    used.run("init")
+    clock.sleep(50)
+    cluster.tasks.masters[WORKER_0].collect_idle(60)
+    used.run("init")
+    error = refused(lambda: idle.run("init"))
+    assert (error.code, "is not found" in error.message) == ("ABORTED", True)
+    assert cluster.workers[PS_0].num_sessions == 1
+    cluster.forget(idle)
+
+
+def test_a_step_of_a_session_that_is_collected_is_cancelled(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER, clock=FakeClock(), trace=False)
+    lost = lost_recv(cluster.workers[PS_0].env.devices[0].incarnation)
+    session = cluster.session(lost)
+    errors: list[StepError] = []
+    thread = threading.Thread(
+        target=lambda: errors.append(refused(lambda: session.run("lost:0"))), daemon=True
+    )
+    thread.start()
+    until = time.monotonic() + 5
+    while not cluster.workers[WORKER_0].rendezvous.running() and time.monotonic() < until:
+        time.sleep(0.002)
+    cluster.tasks.masters[WORKER_0].collect_idle(-1)
+    thread.join(5)
+    assert [error.code for error in errors] == ["CANCELLED"]
+    assert "garbage collected due to inactivity" in errors[0].message
+    cluster.forget(session)
+
+
+def test_a_master_looks_for_idle_sessions_by_itself(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER, session_gc_s=0.05)
+    session = cluster.session(counter())
+    until = time.monotonic() + 5
+    while cluster.workers[WORKER_0].cache.num_in_use and time.monotonic() < until:
+        time.sleep(0.005)
+    assert refused(lambda: session.run("init")).code == "ABORTED"
+    cluster.forget(session)
+
+
+def test_a_session_of_another_master_shares_the_variable_by_name(start_cluster: Start) -> None:
+    """Between-graph replication: a master a worker, one variable."""
+    cluster = start_cluster(CLUSTER)
+    sessions: list[Session] = [cluster.session(counter(), at=at) for at in (WORKER_0, WORKER_1)]
+    sessions[0].run("init")
+    for session in sessions:
+        session.run("add", {"x:0": ONES})
+    assert sessions[0].run("read:0").tolist() == [3.0, 3.0]

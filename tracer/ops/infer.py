@@ -104,6 +104,10 @@ class _Inference:
         if node.specs or node.op in _SOURCES:
             specs = node.specs or (op.infer(node, inputs) if op.infer else ())
             return self._declared(node, op, specs), specs
+        if node.op == "Merge":  # what comes round a loop is not known yet, and has the same form
+            inputs = [value for value in inputs if value is not None]
+            if len({value.shape for value in inputs}) != 1:
+                return (), ()
         if op.is_transfer or op.outputs_of(node) == 0 or any(i is None for i in inputs):
             return (), ()
         outputs = self._computed(node, op, inputs)

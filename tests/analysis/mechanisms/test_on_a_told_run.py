@@ -16,18 +16,19 @@ def told(tmp_path: Path) -> ToldRun:
 
 def test_a_cache_has_its_hits_and_misses_up_to_the_end_of_the_step(told: ToldRun) -> None:
     told.span("cache.get", name="channel", cache__hit=False)
-    with told.step(1):
+    with told.step(1, cache__hit=False):
         told.span("cache.get", name="channel", cache__hit=True)
         told.span("cache.get", name="client_graph", cache__hit=False)
     with told.step(2):
         told.span("cache.get", name="channel", cache__hit=True)
     found = caches.find(told.one_step(1))
     assert found is not None
-    counts = [(c.cache, c.hits, c.misses, c.in_step) for c in found.caches]
-    assert counts == [("channel", 1, 1, 1), ("client_graph", 0, 1, 1)]
+    assert found.graph_hit is False
+    counts = [(cache.cache, cache.hits, cache.misses) for cache in found.caches]
+    assert counts == [("channel", 1, 1), ("client_graph", 0, 1)]
 
 
-def test_the_last_total_of_a_task_counts(told: ToldRun) -> None:
+def test_the_last_total_that_a_task_told_counts(told: ToldRun) -> None:
     with told.step(1):
         pass
     told.span("cache.total", name="rendezvous", cache__hits=3, cache__misses=1)
@@ -35,7 +36,7 @@ def test_the_last_total_of_a_task_counts(told: ToldRun) -> None:
     found = caches.find(told.one_step(1))
     assert found is not None
     [cache] = found.caches
-    assert (cache.hits, cache.misses, cache.is_total) == (9, 2, True)
+    assert (cache.run_hits, cache.run_misses, cache.hits) == (9, 2, 0)
 
 
 def test_the_sides_of_a_session_are_those_with_its_handle(told: ToldRun) -> None:

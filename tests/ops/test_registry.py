@@ -168,7 +168,8 @@ def test_errors_of_kernels_get_tensorflows_codes() -> None:
 
 
 def test_every_op_says_how_many_outputs_it_has() -> None:
-    node = Node("n", "?", (Input("a"),), attrs={"num": 2, "num_split": 2, "num_partitions": 2})
+    attrs = {"num": 2, "num_split": 2, "num_partitions": 2, "dtypes": ["int32"]}
+    node = Node("n", "?", (Input("a"),), attrs={**attrs, "component_types": ["int32"]})
     assert all(isinstance(op.outputs_of(node), int) for op in TABLE.values())
     assert PlainResources().variable("", "v").value is None
 

@@ -70,6 +70,7 @@ OPS: tuple[OpDef, ...] = (
         "ControlTrigger",
         _nothing,
         num_outputs=0,
+        is_control_flow=True,
         is_view=True,
         says="Ends when its control inputs have ended, dead or not; it is never dead itself.",
     ),

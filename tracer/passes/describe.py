@@ -11,7 +11,7 @@ from tracer.model.graph import Graph, Node, Partition
 from tracer.model.graph_json import GraphFile
 from tracer.ops.registry import lookup
 from tracer.passes.keys import RECVS, SENDS, key_of
-from tracer.passes.optimize import optimize
+from tracer.passes.optimize import optimize, optimize_cut
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
 from tracer.passes.place import check_graph, place
 from tracer.passes.prune import prune
@@ -37,7 +37,7 @@ def cut_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> tuple[Graph,
     incarnations = dict.fromkeys(map(str, given.devices), 1)  # nothing runs, so nothing restarts
     by_device = [
         part
-        for task in partition_by_worker(placed, incarnations)
+        for task in optimize_cut(placed, partition_by_worker(placed, incarnations), passes)
         for part in partition_by_device(task.graph, incarnations)
     ]
     check_partitions(placed, by_device)

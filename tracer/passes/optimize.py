@@ -1,47 +1,35 @@
-"""Passes that change what is computed where; each is off until it is named."""
+"""Passes that change what is computed where and when; each is off until it is named."""
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
-from tracer.model.cluster import DeviceName
-from tracer.model.graph import Graph, GraphError, Input, Node
+from tracer.model.graph import Graph, GraphError, Node, Partition
 from tracer.model.refusal import did_you_mean
+from tracer.ops.registry import lookup
+from tracer.passes.optimizations.bf16 import send_bf16
+from tracer.passes.optimizations.fold import fold_constants
+from tracer.passes.optimizations.merge import merge_common_subexpressions
+from tracer.passes.optimizations.replicate import replicate_small_constants
+from tracer.passes.optimizations.rules import Lookup
+from tracer.passes.optimizations.schedule import schedule_recvs
 
-MAX_REPLICATED = 16  #: elements; a larger constant is sent (TF `replicate_constants_pass.cc`)
-
-
-def replicate_small_constants(graph: Graph) -> Graph:
-    """Copies a small constant to each device that uses it, in place of sending it.
-
-    Left alone are constants whose consumers share one device, and those with control consumers,
-    whose edges would multiply too.
-    """
-    numbers = count()
-    copies = {
-        node.name: {
-            device: node.with_(
-                name=f"{node.name}/replicate/_{next(numbers)}", device=device, reason="replicated"
-            )
-            for device in devices
-        }
-        for node in graph.nodes
-        if len(devices := _devices_in_need(graph, node)) > 1
-    }
-
-    def own_copy(source: Input, device: str) -> Input:
-        return Input(copies[source.node][device].name) if source.node in copies else source
-
-    return Graph(
-        new.with_(inputs=tuple(own_copy(source, _host(new.device)) for source in new.inputs))
-        for node in graph.nodes
-        for new in copies.get(node.name, {"": node}).values()
-    )
-
-
-#: what `--passes` may name, in the order in which they run on a placed graph
-OPTIMIZATIONS: Mapping[str, Callable[[Graph], Graph]] = {
-    "replicate_small_constants": replicate_small_constants
+#: on a placed graph
+PLACED: Mapping[str, Callable[[Graph, Lookup], Graph]] = {
+    "fold_constants": fold_constants,
+    "merge_common_subexpressions": merge_common_subexpressions,
+    "replicate_small_constants": replicate_small_constants,
+    "send_bf16": send_bf16,
 }
+
+#: on what the cut by worker made of a placed graph
+CUT: Mapping[str, Callable[[Graph, list[Partition]], list[Partition]]] = {
+    "schedule_recvs": schedule_recvs,
+}
+
+#: what `--passes` may name, in the order in which they run
+OPTIMIZATIONS = (*PLACED, *CUT)
+NAMES_TOLD = 20  #: of nodes, by a span
 _ALL = ", ".join(OPTIMIZATIONS)
 
 
@@ -51,30 +39,82 @@ def named_passes(text: str) -> tuple[str, ...]:
     Raises GraphError for a name that is none.
     """
     names = {name.strip() for name in text.split(",")} - {""}
-    if unknown := names - OPTIMIZATIONS.keys():
+    if unknown := names.difference(OPTIMIZATIONS):
         name = min(unknown)
         hint = did_you_mean(name, OPTIMIZATIONS) or "."
         raise GraphError(f"--passes {name}: no such pass{hint} There are: {_ALL}")
     return tuple(name for name in OPTIMIZATIONS if name in names)
 
 
-def optimize(graph: Graph, passes: Iterable[str]) -> Graph:
-    """Runs passes over a placed graph."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a pass did, by the names of nodes."""
+
+    name: str
+    nodes_before: int
+    nodes: int
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+
+
+def tell_change(tell: Callable[[str, object], None], change: Change) -> None:
+    """What a `graph.optimize` span says of its pass; of many nodes the first."""
+    tell("vizdist.pass.name", change.name)
+    tell("vizdist.graph.nodes_before", change.nodes_before)
+    tell("vizdist.graph.nodes", change.nodes)
+    for kind in ("removed", "added", "changed"):
+        names: tuple[str, ...] = getattr(change, kind)
+        tell(f"vizdist.pass.{kind}", len(names))
+        if names:
+            more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+            tell(f"vizdist.pass.{kind}_nodes", ", ".join(names[:NAMES_TOLD]) + more)
+
+
+Tell = Callable[[Change], None]
+#: (name of a pass) → what surrounds its run, and is told of its change
+Watch = Callable[[str], AbstractContextManager[Tell]]
+
+
+@contextmanager
+def _unwatched(_name: str) -> Iterator[Tell]:
+    yield lambda _change: None
+
+
+def optimize(
+    graph: Graph, passes: Iterable[str], lookup: Lookup = lookup, watch: Watch = _unwatched
+) -> Graph:
+    """Runs those of the passes that work on a placed graph."""
     for name in passes:
-        graph = OPTIMIZATIONS[name](graph)
+        if name in PLACED:
+            with watch(name) as tell:
+                before, graph = graph, PLACED[name](graph, lookup)
+                tell(_change(name, before, graph))
     return graph
 
 
-def _devices_in_need(graph: Graph, node: Node) -> list[str]:
-    if node.op != "Const" or node.attrs["value"].num_elements > MAX_REPLICATED:
-        return []
-    edges = graph.out_edges(node.name)
-    if any(edge.is_control for edge in edges) or _host(node.device) != node.device:
-        return []
-    return sorted({_host(graph[edge.dst].device) for edge in edges})
+def optimize_cut(
+    placed: Graph, parts: list[Partition], passes: Iterable[str], watch: Watch = _unwatched
+) -> list[Partition]:
+    """Runs those of the passes that work on the cut by worker."""
+    for name in passes:
+        if name in CUT:
+            with watch(name) as tell:
+                before, parts = parts, CUT[name](placed, parts)
+                tell(_change(name, _nodes(before), _nodes(parts)))
+    return parts
 
 
-def _host(device: str) -> str:
-    """The CPU that computes beside a device: itself, or CPU:0 of its task for a GPU."""
-    name = DeviceName.parse(device)
-    return device if name.type == "CPU" else str(name.task_name.device())
+def _nodes(parts: Sequence[Partition]) -> dict[str, Node]:
+    return {node.name: node for part in parts for node in part.graph.nodes}
+
+
+def _change(name: str, before: Mapping[str, Node], after: Mapping[str, Node]) -> Change:
+    return Change(
+        name,
+        len(before),
+        len(after),
+        removed=tuple(node for node in before if node not in after),
+        added=tuple(node for node in after if node not in before),
+        changed=tuple(node for node in after if node in before and after[node] != before[node]),
+    )

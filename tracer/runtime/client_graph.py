@@ -6,8 +6,9 @@ fetches and targets; a step then only looks it up.
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Self
 
 from tracer.model.cluster import DeviceName, TaskName
@@ -16,7 +17,7 @@ from tracer.model.graph import Graph, GraphError, Partition
 from tracer.model.step import SpanContext
 from tracer.ops.infer import infer_specs
 from tracer.ops.kernel import OpDef
-from tracer.passes.optimize import optimize
+from tracer.passes.optimize import Tell, optimize, optimize_cut, tell_change
 from tracer.passes.partition import partition_by_worker
 from tracer.passes.place import place
 from tracer.passes.prune import is_direct, prune
@@ -135,6 +136,7 @@ class GraphMaker:
                 )  # asked when the session was made
             partitions = partition_by_worker(placed, lives)
             tell_partition(span.set, "worker", partitions)
+        partitions = optimize_cut(placed, partitions, self.passes, self._optimizing)
         stages: dict[str, Graph | list[Partition]] = {
             "full": self.graph,
             "pruned": pruned,
@@ -160,10 +162,15 @@ class GraphMaker:
         with self.recorder.span("graph.place", self.context) as span:
             names = [DeviceName.parse(device.name) for device in self.devices]
             placed = place(pruned, names, self.client_device, self.lookup)
-            placed = optimize(placed, self.passes)
             span.set("vizdist.graph.nodes", len(placed))
             span.set("vizdist.graph.devices", len({node.device for node in placed.nodes}))
-        return placed
+        return optimize(placed, self.passes, self.lookup, self._optimizing)
+
+    @contextlib.contextmanager
+    def _optimizing(self, name: str) -> Iterator[Tell]:
+        """A span around a pass, which says what the pass did."""
+        with self.recorder.span("graph.optimize", self.context, name=name) as span:
+            yield partial(tell_change, span.set)
 
     def _register(self, partition: Partition, graph_id: str) -> ClientPart:
         task = DeviceName.parse(next(iter(partition.graph.nodes)).device).task_name

@@ -1,10 +1,10 @@
 // Before the first paint: language and theme from the URL, else this viewer's last choice, else
 // what the browser prefers. Everything later reads the two attributes set here. The scripts of the
-// page are asked for now, all at once, so that they are there when the page is.
+// page, if it has any, are asked for now, all at once, so that they are there when the page is.
 (() => {
   const { src, dataset } = document.currentScript;
   const page = location.pathname.split("/").at(-1);
-  for (const name of `${dataset.frame} ${dataset[page] ?? ""}`.trim().split(" ")) {
+  for (const name of `${dataset.frame ?? ""} ${dataset[page] ?? ""}`.match(/\S+/g) ?? []) {
     const link = document.createElement("link");
     Object.assign(link, { rel: "modulepreload", href: new URL(name, src) });
     document.head.append(link);

@@ -20,18 +20,19 @@ from typing import NoReturn
 from tracer import __version__
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
-from vizdist.store.reading import told_to
+from vizdist.store.reading import ReadingLine, told_to
 from vizdist.store.trace import open_trace
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DEFAULT_PORT = 8050
 TOKEN_VARIABLE = "VIZDIST_TOKEN"
 MIN_TOKEN_LETTERS = 16
-EXPORT_FORMATS = ("otlp", "perfetto", "csv")
+EXPORT_FORMATS = ("otlp", "perfetto", "csv", "html")
 EXPORT_EXAMPLES = """examples:
   vizdist export run.trace run.otlp.jsonl.gz            every span as OTLP/JSON lines
   vizdist export run.trace shared.trace --redact        a folder to show to strangers
   vizdist export run.trace run.json --format perfetto   for ui.perfetto.dev
+  vizdist export run.trace run.html --format html       one file for any browser, no server
 """
 TIME_UNITS = ("us", "ns", "ms", "s")
 IMPORT_EXAMPLES = """examples:
@@ -100,22 +101,12 @@ def _parser() -> Parser:
         description=run_report.__doc__,
     )  # fmt: skip
     report.add_argument("trace", type=Path, metavar="TRACE")
-    report.add_argument("--step", type=int, metavar="N", help="which step to split")
+    report.add_argument(
+        "--step", type=int, metavar="N", help="which step to split, with each mechanism in it"
+    )
     report.add_argument("--json", action="store_true", help="one JSON object instead of sentences")
 
-    export = commands.add_parser(
-        "export", help="write a trace in another format, or without names", allow_abbrev=False,
-        description=run_export.__doc__, epilog=EXPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    export.add_argument("trace", type=Path, metavar="TRACE")
-    export.add_argument("out", type=Path, metavar="OUT", help="a file that is not there yet")
-    export.add_argument("--format", choices=EXPORT_FORMATS, default="otlp", help="default otlp")
-    export.add_argument(
-        "--redact", action="store_true",
-        help="leave out hosts, addresses, errors, logs and attributes of unknown meaning, and put "
-        "pseudonyms in place of the names of nodes",
-    )  # fmt: skip
+    _add_export(commands)
 
     bring = commands.add_parser(
         "import", help="merge the folders of a run's hosts, or make a folder of a foreign file",
@@ -137,6 +128,38 @@ def _parser() -> Parser:
     )  # fmt: skip
     _add_server_flags(demo)
     return parser
+
+
+def _add_export(commands: "argparse._SubParsersAction[Parser]") -> None:
+    export = commands.add_parser(
+        "export", help="write a trace in another format, or without names", allow_abbrev=False,
+        description=run_export.__doc__, epilog=EXPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    export.add_argument("trace", type=Path, metavar="TRACE")
+    export.add_argument("out", type=Path, metavar="OUT", help="a file that is not there yet")
+    export.add_argument("--format", choices=EXPORT_FORMATS, default="otlp", help="default otlp")
+    export.add_argument(
+        "--steps", type=_steps, metavar="A-B",
+        help="which steps an HTML file holds in full (default: those that its Summary speaks of, "
+        "and more as far as there is room)",
+    )  # fmt: skip
+    export.add_argument(
+        "--redact", action="store_true",
+        help="leave out hosts, addresses, errors, logs and attributes of unknown meaning, and put "
+        "pseudonyms in place of the names of nodes",
+    )  # fmt: skip
+
+
+def _steps(text: str) -> range:
+    """`A-B` or one number, both ends included."""
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and (last or first).isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps such as 3-9, or one step")
+    steps = range(int(first), int(last or first) + 1)
+    if not steps:
+        raise argparse.ArgumentTypeError(f"{text!r} is empty: the first step comes first")
+    return steps
 
 
 def _add_server_flags(parser: argparse.ArgumentParser) -> None:
@@ -233,22 +256,6 @@ def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-class ReadingLine:
-    """Progress of a long reading: a line that counts up on a terminal, else one per 10 %."""
-
-    def __init__(self) -> None:
-        self._told = ("", 0)
-
-    def __call__(self, name: str, share: float) -> None:
-        percent = int(share * 100)
-        if not sys.stderr.isatty():
-            percent -= percent % 10
-        if (name, percent) != self._told:
-            self._told = name, percent
-            end = "\r" if sys.stderr.isatty() else "\n"
-            print(f"reading {name}: {percent} %", end=end, file=sys.stderr, flush=True)
-
-
 def run_report(options: argparse.Namespace) -> int:
     """Prints the summary of a trace: the same sentences and numbers as the Summary page."""
     from vizdist.analysis.report import report_json, report_text  # noqa: PLC0415
@@ -292,12 +299,28 @@ def run_export(options: argparse.Namespace) -> int:
     from vizdist.store.redaction import AsItIs, Redactor  # noqa: PLC0415
 
     _check_free(options.out)
-    write = {"otlp": otlp.write, "perfetto": chrome_json.write, "csv": csv_table.write}
-    trace = open_trace(_existing(options.trace))
-    redactor = Redactor(trace) if options.redact else AsItIs()
-    num_spans = write[options.format](trace, options.out, redactor)
+    if options.format == "html":
+        num_spans = _write_html(options)
+    elif options.steps:
+        raise RequestError(f"--steps belongs to --format html; {options.format} has all steps")
+    else:
+        write = {"otlp": otlp.write, "perfetto": chrome_json.write, "csv": csv_table.write}
+        trace = open_trace(_existing(options.trace))
+        redactor = Redactor(trace) if options.redact else AsItIs()
+        num_spans = write[options.format](trace, options.out, redactor)
     print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)
     return 0
+
+
+def _write_html(options: argparse.Namespace) -> int:
+    from vizdist.pages.offline import write, write_redacted  # noqa: PLC0415
+
+    library = Library()
+    trace_id = library.add(_existing(options.trace))
+    if not trace_id:
+        raise RequestError(f"{options.trace} is a folder of traces; name one of them")
+    write_file = write_redacted if options.redact else write
+    return write_file(library, trace_id, options.out, options.steps)
 
 
 def _existing(path: Path) -> Path:

@@ -1,5 +1,6 @@
 """The vizdist command: what it prints, what it refuses, how it ends."""
 
+import argparse
 import json
 import os
 import signal
@@ -13,13 +14,34 @@ from pathlib import Path
 import pytest
 
 from tests.store.sample_trace import training_step, write_trace
-from vizdist.cli import main
+from vizdist.cli import _parser, main
+
+SERVER_FLAGS = ["--host", "--no-browser", "--port", "--token", "--url-prefix"]
+FLAGS = {
+    "serve": SERVER_FLAGS,
+    "report": ["--json", "--step"],
+    "export": ["--format", "--redact", "--steps"],
+    "import": ["--time-unit", "-o"],
+    "demo": SERVER_FLAGS,
+}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     steps = [span for n in range(3) for span in training_step(n + 1, at=n * 1500)]
     return write_trace(tmp_path / "digits.trace", steps, workload="digits-mlp")
+
+
+def test_the_flags_are_these() -> None:
+    """They are a promise to scripts; a new one gets its line here, in README and in the help."""
+    [commands] = [a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    told = {
+        name: sorted(
+            flag for a in command._actions for flag in a.option_strings[:1] if flag != "-h"
+        )
+        for name, command in commands.choices.items()
+    }
+    assert told == FLAGS
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,7 @@
 """What Python lays out is what the canvas is tested with."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
-
-import pytest
 
 from tests.figures.golden_stages import device_rows
 from vizdist.analysis.node_measures import Measured, StepMeasures
@@ -38,20 +34,6 @@ def sample_payload() -> dict[str, object]:
 def test_the_scripts_are_tested_with_a_payload_of_today() -> None:
     """Write it again with `python -m tests.figures.test_graph_canvas` after a change of layout."""
     assert json.loads(PAYLOAD.read_text()) == json.loads(json.dumps(sample_payload()))
-
-
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-@pytest.mark.parametrize("script", ["graph.test.mjs", "picture.test.mjs"])
-def test_pure_parts_of_the_graph_scripts(script: str) -> None:
-    run = subprocess.run(
-        ["node", "--test", script],
-        cwd=SCRIPTS,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 if __name__ == "__main__":

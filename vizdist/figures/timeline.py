@@ -9,9 +9,10 @@ import numpy as np
 
 from vizdist.analysis.step_split import is_update
 from vizdist.analysis.waiting import idle_wait, task_numbers
+from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
-from vizdist.store.trace import RowInfo, Trace
+from vizdist.store.trace import Arrows, RowInfo, Trace
 
 #: What a span is to the eye. `frame` spans hold others and are drawn as plain rails.
 HUES = ("idle", "compute", "update", "send", "recv", "collective", "frame")
@@ -115,6 +116,22 @@ def _steps(trace: Trace) -> dict[str, list[Any]]:
         "task": [step.task for step in trace.steps],
         "start": [step.start - trace.start for step in trace.steps],
         "end": [step.end - trace.start for step in trace.steps],
+    }
+
+
+def arrow_ends(trace: Trace, found: Arrows) -> dict[str, Any]:
+    """A value leaves when its send starts and is there when its recv ends; a call at its start."""
+    spans, source, target = trace.all, found.source, found.target
+    arrival = np.where(found.is_rpc, spans.start[target], spans.end[target])
+    return {
+        "total": found.total,
+        "source": [hex_id(int(number)) for number in spans.span[source]],
+        "target": [hex_id(int(number)) for number in spans.span[target]],
+        "source_row": spans.row[source].tolist(),
+        "target_row": spans.row[target].tolist(),
+        "source_at": (spans.start[source] - trace.start).tolist(),
+        "target_at": (arrival - trace.start).tolist(),
+        "is_rpc": found.is_rpc.tolist(),
     }
 
 

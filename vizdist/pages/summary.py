@@ -207,7 +207,7 @@ def _loss_card(loss: LossCurve, lang: Lang) -> Component:
     return card(t("summary.loss", lang), body, name="loss")
 
 
-def _splits(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
+def split_words(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
     first = splits[0]
     values = {"step": f"{first.step.number:,}", "duration": micros(first.total)}
     if len(splits) > 1:
@@ -249,7 +249,7 @@ def register(app: Dash, library: Library) -> None:
             return []
         is_alone = len(trace.steps) == 1
         splits = split_step(trace, trace.steps[0]) if is_alone else splits_of(trace, number)
-        return _splits(splits, view.lang)
+        return split_words(splits, view.lang)
 
     columns = Output("summary-columns", "figure"), Output("summary-caption", "children")
 

@@ -106,7 +106,7 @@ def _canvas_words(lang: Lang) -> str:
     return json.dumps(words, ensure_ascii=False)
 
 
-def _split(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
+def split_words(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
     first = splits[0]
     largest = max(first.parts, key=lambda part: first.parts[part])
     shares = dict(zip(first.parts, percentages([*map(float, first.parts.values())]), strict=True))
@@ -137,7 +137,7 @@ def register(app: Dash, library: Library) -> None:
             words = ("none", "none_next")
             title, says = (t(f"timeline.took.{word}", view.lang) for word in words)
             return [html.H2(title), html.P(says)]
-        return _split(splits_of(trace, number), view.lang)
+        return split_words(splits_of(trace, number), view.lang)
 
     @callback(app, Output("timeline-span", "children"), sel, step, route)
     def show_span(sel: Selection | None, step: int | None, route: Route) -> list[Component]:

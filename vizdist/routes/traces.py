@@ -6,7 +6,6 @@ Plain `def` handlers: FastAPI runs them in threads, so no query holds the event 
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import numpy as np
 import orjson
 from fastapi import APIRouter, FastAPI, Path, Query
 from fastapi.exceptions import RequestValidationError
@@ -14,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
 
 from vizdist.figures.tile_bytes import tile_bytes
+from vizdist.figures.timeline import arrow_ends
 from vizdist.store.details import hex_id
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
@@ -56,7 +56,7 @@ def trace_routes(library: Library) -> APIRouter:
     @router.get("/arrows")
     def arrows(trace: TraceId, start: Instant, end: Instant) -> Response:
         opened = library.open(trace)
-        return _json(_arrows(opened, opened.start + start, opened.start + end))
+        return _json(arrow_ends(opened, opened.arrows(opened.start + start, opened.start + end)))
 
     @router.get("/steps")
     def steps(trace: TraceId) -> Response:
@@ -71,23 +71,6 @@ def trace_routes(library: Library) -> APIRouter:
 
 def _is_span_id(text: str) -> bool:
     return len(text) == 16 and all(letter in "0123456789abcdef" for letter in text)
-
-
-def _arrows(trace: Trace, start: int, end: int) -> dict[str, Any]:
-    """A value leaves when its send starts and is there when its recv ends; a call at its start."""
-    found, spans = trace.arrows(start, end), trace.all
-    source, target = found.source, found.target
-    arrival = np.where(found.is_rpc, spans.start[target], spans.end[target])
-    return {
-        "total": found.total,
-        "source": [hex_id(int(number)) for number in spans.span[source]],
-        "target": [hex_id(int(number)) for number in spans.span[target]],
-        "source_row": spans.row[source].tolist(),
-        "target_row": spans.row[target].tolist(),
-        "source_at": (spans.start[source] - trace.start).tolist(),
-        "target_at": (arrival - trace.start).tolist(),
-        "is_rpc": found.is_rpc.tolist(),
-    }
 
 
 def _steps(trace: Trace) -> list[dict[str, Any]]:

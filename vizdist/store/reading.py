@@ -4,6 +4,7 @@ with told_to(lambda name, share: …):
     open_trace(path)
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,3 +37,20 @@ class Reading:
     def tell(self) -> None:
         if self._listener is not None:
             self._listener(self._name, min(1.0, self._position() / self._size))
+
+
+class ReadingLine:
+    """Progress of a long reading: a line that counts up on a terminal, else one per 10 %."""
+
+    def __init__(self) -> None:
+        self._told = ("", 0)
+
+    def __call__(self, name: str, share: float) -> None:
+        percent = int(share * 100)
+        if not sys.stderr.isatty():
+            percent -= percent % 10
+        if (name, percent) != self._told:
+            self._told = name, percent
+            end = "\r" if sys.stderr.isatty() else "\n"
+            sys.stderr.write(f"reading {name}: {percent} %{end}")
+            sys.stderr.flush()

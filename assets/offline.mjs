@@ -1,0 +1,196 @@
+// A run in one file: what the server would answer is in the document, and one small store stands in
+// for the dashboard's. Views, canvases and addresses are the dashboard's own.
+
+import { formatBytes, formatNs } from "./core.mjs";
+import { FileSource } from "./file_source.mjs";
+import { show as showGraph } from "./graph.mjs";
+import { formatSelection, parse, visit } from "./selection.mjs";
+import { answerFrom } from "./sources.mjs";
+import { decodeTile } from "./timeline_data.mjs";
+import { show as showTimeline } from "./timeline.mjs";
+import { lineOf } from "./timeline_table.mjs";
+
+const root = document.documentElement;
+const THEMES = ["light", "dark", "projector"];
+
+// ---- what the file says ----
+
+const byId = (id) => document.getElementById(id);
+let source = null;
+let usual = null;
+
+async function inflated(id) {
+  const bytes = Uint8Array.from(atob(byId(id).textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
+const words = () => JSON.parse(byId("strip").dataset.words);
+
+function made(tag, text = "", kind = "") {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  if (kind) element.className = kind;
+  return element;
+}
+
+/** Hands the address to both canvases, and says what is selected. */
+async function apply() {
+  const { sel, step, stage } = parse(location.search);
+  showGraph(usual, stage, "", sel);
+  showTimeline(step, sel, usual);
+  const lit = sel && await source.lit(sel, null);
+  byId("strip").replaceChildren(...saidOf(sel, lit));
+  fillSpan(lit);
+  fillNode(sel);
+}
+
+const canvasWords = () => JSON.parse(byId("timeline-canvas")?.dataset.words ?? "{}");
+
+function saidOf(sel, lit) {
+  const say = words();
+  if (!sel) return [made("span", say.nothing, "hint")];
+  const name = lit.selected ? lit.names[lit.name[0]] : sel.id;
+  const facts = lit.selected ? lineOf(canvasWords(), lit, 0) : say.absent;
+  return [made("span", name, "selected"), made("span", facts, "facts")];
+}
+
+/** Names and values as a list; what is not known is left out. */
+function listOf(facts, kind = "") {
+  const list = made("dl", "", kind);
+  for (const [name, value] of facts) {
+    if (!value) continue;
+    const line = made("div");
+    line.append(made("dt", name), made("dd", value));
+    list.append(line);
+  }
+  return list;
+}
+
+/** The card of the first selected span. */
+function fillSpan(lit) {
+  const place = byId("timeline-span");
+  if (!place) return;
+  const { table } = canvasWords();
+  if (!lit?.selected) {
+    place.replaceChildren(made("h2", words().nothing));
+    return;
+  }
+  const { task, label } = source.rowOf(lit, 0);
+  place.replaceChildren(made("h2", lit.names[lit.name[0]]), listOf([
+    [table.op, lit.ops[lit.op[0]]], [table.task, task], [table.lane, label],
+    [table.start, formatNs(lit.start[0])], [table.duration, formatNs(lit.duration[0])],
+    [table.wait, lit.wait[0] && formatNs(lit.wait[0])],
+    [table.bytes, lit.bytes[0] && formatBytes(lit.bytes[0])],
+  ], "span-facts"));
+}
+
+/** The aside of the graph: what its payload knows of the selected node. */
+function fillNode(sel) {
+  const place = byId("graph-facts");
+  if (!place) return;
+  const say = words();
+  const node = sel && source.nodeOf(sel, parse(location.search).stage);
+  if (!node) {
+    place.replaceChildren(made("p", say.choose_node, "hint"));
+    return;
+  }
+  place.replaceChildren(made("h2", node.op), made("p", node.id, "key"), listOf([
+    [say.device, [node.box, node.device].filter(Boolean).join(" ")], [say.reason, node.reason],
+    [say.shape, node.shape], [say.time, node.time && formatNs(node.time)],
+    [say.wait, node.wait && formatNs(node.wait)],
+    [say.bytes, node.bytes && formatBytes(node.bytes)],
+  ]));
+}
+
+// ---- where one is ----
+
+const PAGES = ["summary", "graph", "timeline"];
+const pageNow = () => PAGES.find((page) => location.hash === `#${page}`) ?? PAGES[0];
+
+function turn() {
+  const now = pageNow();
+  for (const page of document.querySelectorAll("[data-page]")) {
+    page.hidden = page.dataset.page !== now;
+  }
+  for (const link of document.querySelectorAll(":is(.rail, .tabs) [data-go]")) {
+    if (link.dataset.go.endsWith(`/${now}`)) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  dispatchEvent(new Event("resize"));
+}
+
+/** A link of the dashboard, `/t/RUN/PAGE?step=…`: the same page of this file. */
+function follow(path) {
+  const [where, query = ""] = path.split("?");
+  const asked = Object.fromEntries(new URLSearchParams(query));
+  history.pushState({}, "", `${location.pathname}${location.search}#${where.split("/").at(-1)}`);
+  if (query) visit({ ...asked, t0: null, t1: null, window: null }, { replace: true });
+  turn();
+  apply();
+}
+
+function keep(name, value) {
+  try { localStorage.setItem(`vizdist.${name}`, value); } catch { /* storage is switched off */ }
+  visit({ [name]: value }, { replace: true });
+}
+
+const ACTIONS = {
+  theme() {
+    root.dataset.theme = THEMES[(THEMES.indexOf(root.dataset.theme) + 1) % THEMES.length];
+    keep("theme", root.dataset.theme);
+  },
+  lang() {
+    root.lang = root.lang === "zh" ? "en" : "zh";
+    keep("lang", root.lang);
+    fill();
+  },
+};
+
+/** Puts the document's text in the viewer's language; the canvases mount themselves. */
+function fill() {
+  const { content } = document.querySelector(`template[lang=${root.lang}]`);
+  byId("react-entry-point").replaceChildren(content.cloneNode(true));
+  turn();
+  apply();
+}
+
+function onClick(event) {
+  const target = event.target.closest?.("[data-go], [data-do]");
+  if (!target) return;
+  event.preventDefault();
+  if (target.dataset.do) ACTIONS[target.dataset.do]?.();
+  else follow(target.dataset.go);
+}
+
+async function start() {
+  const [held, tile] = await Promise.all(["held", "tile"].map(inflated));
+  const data = JSON.parse(new TextDecoder().decode(held));
+  source = new FileSource(data, decodeTile(tile));
+  usual = data.step;
+  answerFrom(source);
+  document.addEventListener("click", onClick);
+  addEventListener("popstate", () => {
+    turn();
+    apply();
+  });
+  fill();
+}
+
+/** The one way out of a canvas: its choice becomes the address, and the address is shown. */
+const STORES = {
+  sel: (data) => ({ sel: formatSelection(data) }),
+  step: (step) => ({ step }),
+  stage: (stage) => ({ stage }),
+};
+
+if (typeof document !== "undefined") {
+  globalThis.dash_clientside = {
+    set_props(name, { data }) {
+      if (!STORES[name]) return;
+      visit(STORES[name](data));
+      apply();
+    },
+  };
+  start();
+}

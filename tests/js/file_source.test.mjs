@@ -1,0 +1,58 @@
+// What a file answers in place of the server.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FileSource } from "../../assets/file_source.mjs";
+
+const id = (n) => `00000000${n.toString(16).padStart(8, "0")}`;
+
+function source() {
+  const tile = {
+    count: 4, span_hi: [0, 0, 0, 0], span_lo: [1, 2, 3, 4], start: [0, 5, 9, 12], row: [0, 0, 1, 1],
+    names: ["mm", "w_S1", "w_recv"], name: [0, 1, 2, 0],
+    columns: ["span_hi", "span_lo", "start", "row", "name"].map((name) => ({ name })),
+  };
+  const arrows = { source: [id(2)], target: [id(3)] };
+  const wires = [{ parts: [{ key: "a;b;w", send: "w_S1", recv: "w_recv" }] }];
+  const graphs = {
+    placed: { stage: "placed", wires: [], nodes: [] },
+    device: { stage: "device", wires, nodes: [{ id: "mm", span: id(1) }, { id: "x", span: "" }] },
+  };
+  return new FileSource({ head: { rows: [{ id: 1, task: "ps:0" }] }, arrows, graphs }, tile);
+}
+
+test("every window is answered with all that is held", async () => {
+  const tile = await source().tile({ from: -4, to: 40, width: 900, rows: [0, 2] });
+  assert.deepEqual([tile.from, tile.to, tile.count], [-4, 40, 4]);
+});
+
+test("a span is lit with the other end of its link", async () => {
+  const lit = await source().lit({ type: "span", id: id(3) }, null);
+  assert.equal(lit.selected, 1);
+  assert.deepEqual([...lit.span_lo], [3, 2]);
+});
+
+test("a node lights all its spans, a key its Send and its Recv, what is unknown nothing", async () => {
+  const of = async (type, name) => {
+    const lit = await source().lit({ type, id: name }, 3);
+    return [...lit.span_lo].slice(0, lit.selected);
+  };
+  assert.deepEqual(await of("node", "mm"), [1, 4]);
+  assert.deepEqual(await of("key", "a;b;w"), [2, 3]);
+  assert.deepEqual(await of("edge", "w_S1→w_recv"), [2, 3]);
+  assert.deepEqual(await of("node", "no/such"), []);
+  assert.deepEqual(await of("span", id(9)), []);
+});
+
+test("a stage is told by name, and the last one for any other", async () => {
+  const stage = async (query) =>
+    JSON.parse(await source().graph(new URLSearchParams(query))).stage;
+  assert.equal(await stage("stage=placed"), "placed");
+  assert.equal(await stage("step=4"), "device");
+  assert.equal(await stage("stage=full"), "device");
+});
+
+test("a selected span stands for the node it ran", () => {
+  assert.equal(source().nodeOf({ id: id(1) }).id, "mm");
+  assert.equal(source().nodeOf({ id: "" }), undefined);
+  assert.equal(source().rowOf({ row: [1] }, 0).task, "ps:0");
+});

@@ -1,0 +1,138 @@
+"""One run in one HTML file: what it holds, what it refuses, that nothing in it is markup."""
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.store.sample_trace import training_step, write_trace
+from vizdist.analysis.steps import shown_step
+from vizdist.cli import main
+from vizdist.pages import offline
+from vizdist.routes.assets import assets_folder
+from vizdist.store.library import Library
+from vizdist.store.trace import open_trace
+
+PAYLOAD = "</script><img src=x onerror=alert(1)>"
+
+
+def run_of(folder: Path, steps: int = 6, name: str = "") -> Path:
+    spans = [one for n in range(steps) for one in training_step(n + 1, at=n * 1500)]
+    if name:
+        spans[0] = spans[0]._replace(name=name)
+    return write_trace(folder / "digits.trace", spans, workload="digits-mlp", steps=steps)
+
+
+def exported(trace: Path, *flags: str) -> str:
+    out = trace.parent / "run.html"
+    assert main(["export", str(trace), str(out), "--format", "html", *flags]) == 0
+    return out.read_text(encoding="utf-8")
+
+
+def held(text: str, part: str = "held") -> bytes:
+    found = re.search(rf'<script type="text/plain" id="{part}">([^<]*)</script>', text)
+    assert found is not None
+    return gzip.decompress(base64.b64decode(found[1]))
+
+
+def tile_header(text: str) -> dict[str, int]:
+    data = held(text, "tile")
+    header: dict[str, int] = json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+    return header
+
+
+def test_the_file_holds_every_span_of_a_short_run_and_both_languages(tmp_path: Path) -> None:
+    trace = run_of(tmp_path)
+    text = exported(trace)
+    assert tile_header(text)["count"] == len(open_trace(trace).all)
+    assert '<template lang="en">' in text
+    assert "In full: steps 1–6" in text
+    assert "第 1–6 步" in text
+    assert json.loads(held(text))["step"] in range(1, 7)
+
+
+def test_chosen_steps_alone_are_held(tmp_path: Path) -> None:
+    trace = run_of(tmp_path)
+    text = exported(trace, "--steps", "3-4")
+    assert tile_header(text)["count"] == 2 * len(training_step(1))
+    assert json.loads(held(text))["step"] in (3, 4)
+
+
+def test_a_file_asks_for_no_other(tmp_path: Path) -> None:
+    text = exported(run_of(tmp_path))
+    assert not re.findall(r'(?:src|href)="(?!/t/|#)[^"]', text)
+    assert set(re.findall(r'url\("?([a-z]+)[:/]', text)) <= {"data"}
+    modules = json.loads(re.findall(r'<script type="importmap">(.*?)</script>', text)[0])["imports"]
+    for name, url in modules.items():
+        source = base64.b64decode(url.partition(",")[2]).decode()
+        imported = re.findall(r'(?:from|^import) "([^"]+)"', source, re.MULTILINE)
+        assert set(imported) <= set(modules), name
+        assert (assets_folder() / name).is_file()
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    text = exported(run_of(tmp_path, name=PAYLOAD))
+    assert "<img src=x" not in text
+
+
+def test_without_names_no_name_is_left(tmp_path: Path) -> None:
+    trace = run_of(tmp_path, name="secret/layer")
+    text = exported(trace, "--redact")
+    everything = text.encode() + held(text) + held(text, "tile")
+    for word in (b"secret", b"digits", b"fc1/weight"):
+        assert word not in everything
+
+
+def test_of_a_long_run_the_steps_that_the_summary_names_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline, "USUAL_SPANS", 2 * len(training_step(1)))
+    trace = run_of(tmp_path, steps=30)
+    text = exported(trace)
+    assert tile_header(text)["count"] <= offline.USUAL_SPANS
+    library = Library([trace])
+    [entry] = library.entries()
+    assert json.loads(held(text))["step"] == shown_step(library.open(entry.id), None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (["--steps", "9-3"], "the first step comes first"),
+        (["--steps", "all"], "no range of steps such as 3-9"),
+        (["--steps", "70-80"], "it holds steps 1 to 6"),
+    ],
+)
+def test_a_wrong_range_of_steps_is_refused_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], hint: str
+) -> None:
+    out = tmp_path / "run.html"
+    assert main(["export", str(run_of(tmp_path)), str(out), "--format", "html", *flags]) == 2
+    assert hint in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_other_formats_have_all_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(run_of(tmp_path)), str(tmp_path / "x.csv"), "--format", "csv",
+                 "--steps", "1"]) == 2  # fmt: skip
+    assert "--steps belongs to --format html" in capsys.readouterr().err
+
+
+def test_more_spans_than_a_file_may_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(offline, "MOST_SPANS", 5)
+    out = tmp_path / "run.html"
+    command = ["export", str(run_of(tmp_path)), str(out), "--format", "html", "--steps", "1-6"]
+    assert main(command) == 2
+    assert "a file may hold 5" in capsys.readouterr().err
+
+
+def test_a_trace_without_steps_or_graph_is_a_file_too(tmp_path: Path) -> None:
+    spans = [one._replace(step=0) for one in training_step(1)]
+    trace = write_trace(tmp_path / "plain.trace", spans)
+    text = exported(trace)
+    assert tile_header(text)["count"] == len(spans)

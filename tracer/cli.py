@@ -24,10 +24,10 @@ from tracer.launch.arguments import (
     plan_of_task,
     secret_of,
 )
+from tracer.launch.failure import RunFailed
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
 from tracer.launch.signals import interrupted_by_signals
-from tracer.launch.watch import RunFailed
 from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
 from tracer.model.graph_json import read_graph_file

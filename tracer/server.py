@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
+from tracer.model.fault import Fault
 from tracer.model.step import SpanContext
 from tracer.record.recorder import Recorder
 from tracer.rpc.server import serve
@@ -17,10 +18,11 @@ from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.device_finder import Progress
 from tracer.runtime.devices import make_devices
+from tracer.runtime.faults import make_worker
 from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface, WorkerStatus
 from tracer.runtime.master import Master
-from tracer.runtime.worker import Worker
+from tracer.runtime.resource_manager import TaskResources
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
 
@@ -29,7 +31,8 @@ from tracer.runtime.worker_env import WorkerEnv
 class ServerConfig:
     """`run` is the context of what happens outside steps; `_s` are seconds.
 
-    With `sockets`, a folder, the task talks to others by the unix sockets there.
+    With `sockets`, a folder, the task talks to others by the unix sockets there. `checkpoints` is
+    the only folder in which tensors are saved. `faults` happen to this task.
     """
 
     recorder: Recorder
@@ -43,6 +46,8 @@ class ServerConfig:
     passes: tuple[str, ...] = ()
     progress: Progress | None = None
     driver: Driver = CUDA
+    checkpoints: Path | None = None
+    faults: tuple[Fault, ...] = ()
 
 
 class LocalServer:
@@ -62,9 +67,10 @@ class LocalServer:
                 local,
                 make_devices(local, devices, config.recorder, config.driver),
                 recorder=config.recorder,
+                resources=TaskResources(config.checkpoints),
                 label=str(task),
             )
-            self._worker = Worker(env, WorkerCache(), pid=os.getpid())
+            self._worker = make_worker(env, WorkerCache(), os.getpid(), config.faults)
             self.master = Master(
                 self._worker,
                 ClusterSpec.of_counts(**{LOCALHOST: 1}),
@@ -97,6 +103,7 @@ class Server:
                 task,
                 make_devices(task, devices, config.recorder, config.driver),
                 recorder=config.recorder,
+                resources=TaskResources(config.checkpoints),
             )
             self._transport = Transport(
                 str(task),
@@ -106,7 +113,8 @@ class Server:
                 allow_proxy=config.allow_proxy,
                 sockets=config.sockets,
             )
-            self._worker = Worker(env, WorkerCache(self._stub), pid=os.getpid())
+            cache = WorkerCache(self._stub, config.recorder)
+            self._worker = make_worker(env, cache, os.getpid(), config.faults)
             self.master = Master(
                 self._worker,
                 ClusterSpec({}),
@@ -116,6 +124,7 @@ class Server:
                 passes=config.passes,
             )
             self._server = serve(self._transport, self._worker, self.master, config.address)
+            self._server.let_frames_fail(config.faults)
             self.devices = tuple(str(device.name) for device in env.devices)
             host, _, port = self.address.rpartition(":")
             span.set("server.address", host)

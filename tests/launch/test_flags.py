@@ -6,13 +6,16 @@ from tracer.cli import command_parser
 
 FLAGS = {
     "run": [
-        "--allow-proxy", "--connect-timeout", "--detail", "--devices", "--endpoint",
+        "--allow-proxy", "--checkpoint", "--checkpoint-every", "--connect-timeout", "--detail",
+        "--devices", "--endpoint", "--fault",
         "--flush-timeout", "--in-process", "--json", "--max-trace-size", "--option",
-        "--out", "--passes", "--ps", "--ps-devices", "--seed", "--step-timeout", "--steps",
+        "--out", "--passes", "--ps", "--ps-devices", "--restart", "--seed", "--step-timeout",
+        "--steps",
         "--strategy", "--trace", "--transport", "--workers", "workload",
     ],
     "task": [
-        "--allow-proxy", "--cluster", "--connect-timeout", "--detail", "--devices", "--endpoint",
+        "--allow-proxy", "--checkpoint", "--checkpoint-every", "--cluster", "--connect-timeout",
+        "--detail", "--devices", "--endpoint",
         "--flush-timeout", "--index", "--job", "--max-trace-size",
         "--option", "--out", "--passes", "--ps-devices", "--secret-file", "--seed",
         "--step-timeout",

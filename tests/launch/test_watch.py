@@ -1,24 +1,48 @@
 """Events of tasks → phase and root cause, in every order in which they may come."""
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from tracer.launch.child import Event, how_it_ended
-from tracer.launch.watch import Phase, Watch, failure_from
+from tracer.launch.failure import failure_from
+from tracer.launch.watch import Phase, Watch
 from tracer.model.cluster import TaskName
 from tracer.runtime.interfaces import StepError
 
 PS, W0, W1 = TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1)
 
 
-def running() -> Watch:
-    watch = Watch((PS, W0, W1), frozenset({W0, W1}))
+def running(restarts: int = 0) -> Watch:
+    watch = Watch((PS, W0, W1), frozenset({W0, W1}), restarts)
     for task in (PS, W0, W1):
-        watch.take(Event(task, "serving", {"address": f"127.0.0.1:{2222 + task.index}"}))
+        watch.take(serving(task))
     for task in (W0, W1):
-        watch.take(Event(task, "ready", {}))
+        watch.take(ready(task))
+    assert orders(watch) == [("go", W0, None), ("go", W1, None)]
     return watch
+
+
+def serving(task: TaskName) -> Event:
+    return Event(task, "serving", {"address": f"127.0.0.1:{2222 + task.index}"})
+
+
+def ready(task: TaskName, number: int = 0, step: int = 0, *, back: bool = False) -> Event:
+    return Event(task, "ready", {"round": number, "step": step, "is_rolled_back": back})
+
+
+def lost(task: TaskName, number: int = 0) -> Event:
+    facts = {"code": "UNAVAILABLE", "message": "ps:0 is gone", "step": 7, "round": number}
+    return Event(task, "lost", facts)
+
+
+def orders(watch: Watch) -> list[tuple[str, TaskName, Any]]:
+    """What was ordered, with the one fact that matters: where to go on, or who leads."""
+    return [
+        (order.command, order.task, order.facts.get("step", order.facts.get("leads")))
+        for order in watch.orders()
+    ]
 
 
 def killed(task: TaskName, step: int) -> Event:
@@ -35,7 +59,7 @@ def test_clients_set_up_when_the_last_task_serves_and_run_when_the_last_is_ready
     assert watch.take(Event(W0, "serving", {"address": "a"})) is Phase.STARTING
     assert list(watch.missing) == [PS]
     assert watch.take(Event(PS, "serving", {"address": "b"})) is Phase.SETTING_UP
-    assert watch.take(Event(W0, "ready", {})) is Phase.RUNNING
+    assert watch.take(ready(W0)) is Phase.RUNNING
 
 
 def test_a_run_is_finished_when_the_last_client_is_done() -> None:
@@ -97,3 +121,95 @@ def test_a_task_that_dies_after_all_clients_are_done_still_fails_the_run() -> No
     for task in (W0, W1):
         watch.take(Event(task, "done", {}))
     assert watch.take(killed(PS, step=0)) is Phase.FAILED
+
+
+def test_a_client_that_dies_is_started_again_alone_and_goes_on_where_it_was() -> None:
+    watch = running(restarts=1)
+    assert watch.take(killed(W1, step=7)) is Phase.SETTING_UP
+    assert orders(watch) == [("restart", W1, None)]
+    watch.take(serving(W1))
+    assert orders(watch) == [("cluster", W1, False)]
+    assert watch.take(ready(W1, step=6)) is Phase.RUNNING
+    assert orders(watch) == [("go", W1, None)]
+    assert not watch.failures
+
+
+def test_when_a_parameter_server_dies_all_clients_begin_a_round_and_one_leads() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(PS, step=15))
+    assert orders(watch) == [("restart", PS, None), ("remake", W0, True), ("remake", W1, False)]
+    watch.take(serving(PS))
+    watch.take(lost(W0))  # of the round before: no news
+    assert watch.take(ready(W1, 1, step=14)) is Phase.SETTING_UP
+    orders(watch)
+    assert watch.take(ready(W0, 1, step=10, back=True)) is Phase.RUNNING
+    assert orders(watch) == [("go", W0, 10), ("go", W1, 10)]
+
+
+def test_a_client_that_was_ready_before_the_round_must_be_ready_again() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(PS, step=15))
+    watch.take(ready(W0, 0))
+    watch.take(ready(W1, 1))
+    assert watch.phase is Phase.SETTING_UP
+
+
+def test_each_task_has_so_many_lives_and_no_more() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(W1, step=7))
+    watch.take(serving(W1))
+    watch.take(ready(W1))
+    watch.take(killed(W0, step=9))
+    assert watch.phase is Phase.SETTING_UP
+    assert watch.take(killed(W1, step=12)) is Phase.FAILED
+    assert str(watch.root_cause) == "worker:1 in step 12: was killed by SIGKILL"
+
+
+def test_a_death_before_the_first_step_fails_the_run() -> None:
+    watch = Watch((PS, W0), frozenset({W0}), restarts=3)
+    for task in (PS, W0):
+        watch.take(serving(task))
+    assert watch.take(killed(PS, step=0)) is Phase.FAILED
+
+
+def test_if_the_leader_ended_before_it_heard_the_next_one_leads() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(PS, step=29))
+    orders(watch)
+    watch.take(Event(W0, "done", {}))
+    assert orders(watch) == [("remake", W1, True)]
+    assert watch.take(ready(W1, 2, step=20, back=True)) is Phase.RUNNING
+    assert watch.take(Event(W1, "done", {})) is Phase.FINISHED
+
+
+def test_a_client_that_dies_with_the_parameter_server_hears_of_the_round_when_it_serves() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(W0, step=7))
+    watch.take(killed(PS, step=7))
+    assert ("remake", W0, True) not in orders(watch)
+    watch.take(serving(PS))
+    watch.take(serving(W0))
+    assert ("cluster", W0, True) in orders(watch)
+
+
+def test_a_loss_that_no_death_explains_fails_the_run_once_it_is_given_up() -> None:
+    watch = running(restarts=1)
+    assert watch.take(lost(W0)) is Phase.RUNNING
+    assert watch.give_up() is Phase.FAILED
+    assert str(watch.root_cause) == "worker:0 in step 7: ps:0 is gone"
+
+
+def test_a_loss_is_forgotten_when_its_cause_is_heard_of() -> None:
+    watch = running(restarts=1)
+    watch.take(lost(W0))
+    watch.take(killed(PS, step=7))
+    assert watch.give_up() is Phase.SETTING_UP
+
+
+def test_clients_that_lose_again_and_again_are_not_tried_for_ever() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(PS, step=7))
+    for number in range(1, 9):
+        watch.take(lost(W0, number))
+    assert watch.round == 3
+    assert watch.give_up() is Phase.FAILED

@@ -87,7 +87,7 @@ def trained(
             Fit(steps, seed=seed),
         )
         with closing(trainer):
-            fitted = trainer.run(workload.batches(seed, 0, 1))
+            fitted = trainer.run(lambda: workload.batches(seed, 0, 1))
         variables = values_of(master, graphs[0])
     return Run(fitted, variables, spans)
 

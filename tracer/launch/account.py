@@ -183,6 +183,15 @@ class Account:
 
         self._change(str(task), note)
 
+    def restarted(self, task: TaskName, pid: int, cause: str) -> None:
+        """A task that died is there again, as another process."""
+
+        def note(record: TaskRecord) -> None:
+            record.pid, record.outcome = pid, "running"
+            record.restarts.append(cause)
+
+        self._change(str(task), note)
+
     def ended(self, task: TaskName, code: int, *, is_lost: bool) -> None:
         """How a task's process ended; `is_lost`: we killed it, as it did not stop in time."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from tracer.launch.devices import devices_from
 from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id, run_id_of
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
+from tracer.launch.tolerance import TOLERANCE_FLAGS, tolerance_from
 from tracer.model.cluster import (
     ClusterError,
     ClusterSpec,
@@ -29,8 +30,8 @@ from tracer.strategies.strategy import StrategyError, Topology
 
 LIMITS = Limits()
 _OF_MODULES = ("--strategy", "--workers", "--ps", "--devices", "--ps-devices")
-_OF_CLIENTS = ("--strategy", "--option", "--steps", "--seed", "--trace")
-_OF_RUNS = ("--workers", "--ps", "--in-process", "--json")
+_OF_CLIENTS = ("--strategy", "--option", "--steps", "--seed", "--trace", "--checkpoint-every")
+_OF_RUNS = ("--workers", "--ps", "--in-process", "--json", "--restart", "--fault")
 
 #: flag → argparse settings, in the order of `--help`
 RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
@@ -90,6 +91,7 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "help": f"seconds to wait for every task (default {LIMITS.connect_s:g})",
     },
     "--allow-proxy": {"action": "store_true", "help": "let http_proxy carry cluster traffic"},
+    **TOLERANCE_FLAGS,
     "--out": {
         "metavar": "DIR",
         "help": "trace folder (default ./<workload>-<strategy>-<time>.trace)",
@@ -115,7 +117,7 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
     for flag, settings in RUN_FLAGS.items():
         if flag not in _OF_RUNS:
             parser.add_argument(flag, **settings)
-    parser.set_defaults(in_process=False)
+    parser.set_defaults(in_process=False, restart=0, fault="")
 
 
 def cluster_of(file: str | None) -> ClusterSpec:
@@ -166,6 +168,7 @@ def plan_of_task(
         passes=named_passes(parsed.passes),
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
+        tolerance=tolerance_from(parsed, is_graph=False),
     )
 
 
@@ -190,7 +193,7 @@ def plan_from(
     """The plan that the flags ask for; `declared` are the options of the workload.
 
     `is_graph` says that the workload is a graph, as a graph file always is. Raises BadRequest,
-    StrategyError, OptionError or GraphError.
+    StrategyError, OptionError, GraphError, ToleranceError or FaultError.
     """
     is_file = names_graph(parsed.workload)
     is_graph = is_graph or is_file
@@ -219,6 +222,7 @@ def plan_from(
         in_process=parsed.in_process,
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
+        tolerance=tolerance_from(parsed, is_graph=is_graph),
     )
 
 

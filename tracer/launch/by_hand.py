@@ -12,19 +12,20 @@ from typing import Any
 
 from tracer.launch.account import Account
 from tracer.launch.environment import say_if_proxy_is_ignored
+from tracer.launch.failure import RunFailed, failure_from
 from tracer.launch.farewell import wait_for_others
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_folder, throttled
 from tracer.launch.plan import Plan
 from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
-from tracer.launch.watch import RunFailed, failure_from
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.record.facade import install
 from tracer.rpc.local_socket import check_local, user_folder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server
+from tracer.training.trainer import Line
 
 
 def run_by_hand(
@@ -56,7 +57,7 @@ def run_by_hand(
             report(f"{task} serves at {server.address or 'no port'}", None)
             if task in job.clients:
                 on_step = throttled(report, plan.steps)
-                client = Client(task, server.master, cluster, account.recorder, on_step)
+                client = Client(task, server.master, cluster, account.recorder, Line(on_step))
                 results[task] = _run_client(job, client)
             _serve(task, job, cluster, server, report)
         num_bytes = server.received_bytes
@@ -78,10 +79,10 @@ def _run_client(job: Job, client: Client) -> Mapping[str, Any]:
     def on_step(step: int) -> None:
         nonlocal steps
         steps = step
-        client.on_step(step)
+        client.line.on_step(step)
 
     try:
-        return drive(job, replace(client, on_step=on_step))
+        return drive(job, replace(client, line=Line(on_step)))
     except StepError as error:
         raise RunFailed(failure_from(client.task, error, steps), []) from None
 

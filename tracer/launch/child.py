@@ -43,7 +43,7 @@ class Child:
         self._events = events
         self._stopping = False
         self.was_given_up = False  #: killed by us, as its time to stop was up
-        with log.open("wb") as log_file:
+        with log.open("ab") as log_file:  # it may have had lives before
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tracer", "task", *arguments],
                 stdin=subprocess.PIPE,

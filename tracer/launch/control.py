@@ -10,10 +10,14 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from tracer.launch.jobs import Stopped
+from tracer.runtime.interfaces import StepError
+
+REMAKE = "remake"  #: the command to make sessions anew
 
 LINGER_S = 10.0  #: how long a task may outlive its launcher, which nobody else would end
 
@@ -26,6 +30,7 @@ class Control:
         self._events = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
         os.dup2(2, 1)
         self._is_stopping = False
+        self._num_remakes = 0  # words to make sessions anew that were not followed yet
         self._lock = threading.Lock()
         self._commands: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         threading.Thread(target=self._listen, name="control", daemon=True).start()
@@ -40,26 +45,42 @@ class Control:
                 return
 
     def wait(self, command: str, timeout_s: float) -> Mapping[str, Any]:
-        """The next command, which must be this one or `stop`.
+        """The next command, which must be this one, `remake` or `stop`.
 
-        Raises TimeoutError, or Stopped when the launcher says stop or is gone.
+        Raises TimeoutError, Stopped when the launcher says stop or is gone, or StepError when it
+        says that sessions must be made anew: `recover` waits for that word.
         """
-        try:
-            got = self._commands.get(timeout=timeout_s)
-        except queue.Empty:
-            raise TimeoutError(f"no {command!r} from the launcher within {timeout_s:g} s") from None
-        if got["command"] == "stop":
-            raise Stopped
-        return got
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                got = self._commands.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError(
+                    f"no {command!r} from the launcher within {timeout_s:g} s"
+                ) from None
+            if got["command"] == "stop":
+                raise Stopped
+            if got["command"] == command:
+                self._num_remakes -= command == REMAKE
+                return got
+            if got["command"] == REMAKE:
+                self._commands.put(got)
+                raise _remade()
+            # what is left is a `go` for a start that a `remake` took back
 
     def wait_for_stop(self) -> None:
         while self._commands.get()["command"] != "stop":
             pass
 
     def check(self) -> None:
-        """Raises Stopped if the launcher has said stop: a client looks between its steps."""
+        """What the launcher has said meanwhile, for a client between its steps.
+
+        Raises Stopped, or StepError when sessions must be made anew.
+        """
         if self._is_stopping:
             raise Stopped
+        if self._num_remakes:
+            raise _remade()
 
     def _listen(self) -> None:
         for line in sys.stdin:
@@ -71,4 +92,9 @@ class Control:
 
     def _take(self, command: dict[str, Any]) -> None:
         self._is_stopping |= command["command"] == "stop"
+        self._num_remakes += command["command"] == REMAKE
         self._commands.put(command)
+
+
+def _remade() -> StepError:
+    return StepError("ABORTED", "a task of this session died and is started again")

@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from tracer.launch.account import Account
+from tracer.launch.failure import Failure, RunFailed, failure_from
 from tracer.launch.jobs import Client, Job, Stopped, drive
 from tracer.launch.launcher import POLL_S, Outcome, Report, outcome_of_run, scratch_folder
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.recording import open_recorder
 from tracer.launch.task import start_server
-from tracer.launch.watch import Failure, RunFailed, failure_from
 from tracer.model.cluster import TaskName
 from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.near_cluster import NearCluster
+from tracer.training.trainer import Line, Ready
 
 
 class _Together:
@@ -33,7 +34,7 @@ class _Together:
         self._start = threading.Barrier(num_clients)
         self._timeout_s = timeout_s
 
-    def line_up(self) -> None:
+    def line_up(self, ready: Ready) -> int:
         """Returns when every client is ready. Raises Stopped, or StepError if one never is."""
         try:
             self._start.wait(self._timeout_s)
@@ -43,6 +44,7 @@ class _Together:
                 "DEADLINE_EXCEEDED",
                 f"not every client was ready within {self._timeout_s:g} s (--connect-timeout)",
             ) from None
+        return ready.step
 
     def check(self) -> None:
         if self._is_stopping.is_set():
@@ -74,8 +76,7 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
                 masters[task],
                 job.cluster,
                 recorder,
-                _counter(scratch, task, together),
-                together.line_up,
+                Line(_counter(scratch, task, together), together.line_up),
             )
             for task, recorder in recorders.items()
             if task in driving
@@ -98,6 +99,7 @@ def _masters(
         recorder_of=lambda task: recorders[task],
         step_timeout_s=plan.limits.step_s,
         passes=plan.passes,
+        checkpoints=plan.tolerance.folder,
     )
     return stack.enter_context(near).masters
 

@@ -26,10 +26,14 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import devices_of
+from tracer.strategies.strategy import Role, devices_of
 from tracer.training.trainer import (
+    NO_LINE,
+    Again,
     Capture,
     Fit,
+    Line,
+    Ready,
     Trainable,
     Trainer,
     sessions_of,
@@ -49,17 +53,23 @@ class Stopped(Exception):
 class Client:
     """What a client has at hand: a master, the cluster with its addresses, a recorder.
 
-    `on_step` hears the number of each step before it begins, 0 while it waits for the first.
-    `line_up` is called once before the first and returns when every client is that far: without a
-    common start, a short run's workers would hardly meet. Both may raise Stopped.
+    `line` is to whoever started it; what it hears there may raise Stopped. Its `line_up` returns
+    when every client is ready: without a common start, a short run's workers would hardly meet.
+    `again` is told to the client of a task that died and lives for the `attempt`-th time since.
     """
 
     task: TaskName
     master: MasterInterface
     cluster: ClusterSpec
     recorder: Recorder
-    on_step: Callable[[int], None] = lambda _: None
-    line_up: Callable[[], None] = lambda: None
+    line: Line = NO_LINE
+    again: Again | None = None
+    attempt: int = 0
+
+    @property
+    def owner(self) -> str:
+        """Whose its steps are: those of another life have other traces."""
+        return f"{self.task}.{self.attempt}" if self.attempt else str(self.task)
 
 
 class Job(Protocol):
@@ -117,13 +127,25 @@ class ModuleJob:
             self._capture(workload, client),
             next(own_batches()),
             workload.evaluation(),
-            tracing_of(client.recorder, plan.run_id, client.task, plan.trace),
-            Fit(plan.steps, role.is_chief, plan.seed, role.replica, plan.limits.connect_s),
+            tracing_of(client.recorder, plan.run_id, client.owner, plan.trace),
+            self._fit(role, client),
         )
         try:
-            return asdict(trainer.run(own_batches(), client.on_step, client.line_up))
+            return asdict(trainer.run(own_batches, client.line))
         finally:
             trainer.close()
+
+    def _fit(self, role: Role, client: Client) -> Fit:
+        plan = self._plan
+        return Fit(
+            plan.steps,
+            role.is_chief,
+            plan.seed,
+            role.replica,
+            plan.limits.connect_s,
+            plan.tolerance.checkpoints,
+            client.again,
+        )
 
     def _capture(self, workload: Trainable, client: Client) -> Capture:
         """Makes nothing yet: whoever calls it sees to it that one client at a time captures."""
@@ -178,10 +200,10 @@ class GraphJob:
         with Session(client.master, self._given.graph, tracing) as session:
             if run.init:
                 self._run_aside(client, run.init)
-            client.line_up()
+            client.line.line_up(Ready())
             feeds = self._feeds(tracing)
             for number in range(1, self._plan.steps + 1):
-                client.on_step(number)
+                client.line.on_step(number)
                 values = session.run(run.names, next(feeds), record)
             result = dict(zip(run.names, map(plain, values), strict=True))
             return {"result": result, **self._evaluate(client, tracing)}

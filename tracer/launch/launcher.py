@@ -16,21 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from tracer.launch.account import LAUNCHER, Account
-from tracer.launch.child import Child, Event
-from tracer.launch.environment import say_if_proxy_is_ignored, task_environment
+from tracer.launch.child import Event
+from tracer.launch.crew import Crew
+from tracer.launch.failure import Failure, RunFailed, failure_from
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.plan import Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.recording import spans_told, warnings_of
 from tracer.launch.signals import undisturbed
 from tracer.launch.task import sockets_of
-from tracer.launch.watch import Failure, Phase, RunFailed, Watch, failure_from
+from tracer.launch.watch import RESTART, Order, Phase, Watch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
 from tracer.record.home import make_scratch
 from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.interfaces import StepError
+from tracer.training.trainer import Line
 
 _log = logging.getLogger(__name__)
 
@@ -92,11 +94,11 @@ class Launcher:
         self._plan = plan
         self._job = job
         self._tasks = tuple(job.cluster.tasks())
-        self._watch = Watch(self._tasks, job.clients)
+        self._watch = Watch(self._tasks, job.clients, plan.tolerance.restarts)
         self._report = report
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._children: dict[TaskName, Child] = {}
         self._secret = secrets.token_hex(16)
+        self._lost_since = 0.0  #: a client waits to hear of the death that it suffers from
 
     def run(self) -> Outcome:
         """Runs to the end.
@@ -105,53 +107,42 @@ class Launcher:
         has ended, and the trace holds what was recorded.
         """
         with (
-            scratch_folder() as scratch,
-            Account(self._plan, self._job.cluster, scratch, report=self._report) as account,
+            scratch_folder() as self._scratch,
+            Account(self._plan, self._job.cluster, self._scratch, report=self._report) as account,
         ):
+            self._crew = Crew(
+                self._plan, self._tasks, self._secret, self._scratch, account, self._events
+            )
             try:
-                self._start(scratch, account)
-                cluster = self._introduce(scratch, account)
+                self._crew.start()
+                self._introduce()
                 if not self._job.clients:
-                    self._drive(cluster, account.recorder, scratch)
+                    self._drive(account.recorder)
                 else:
-                    self._start_steps(scratch)
-                    self._run_to(Phase.FINISHED, self._progress(scratch), scratch, None)
+                    self._run_to(Phase.FINISHED, self._progress, None)
             finally:
                 with undisturbed():
-                    self._stop(account)
+                    self._stop()
         num_bytes = sum(self._watch.received_bytes.values())
         return outcome_of_run(account, self._watch.results, num_bytes)
 
-    def _start(self, scratch: Path, account: Account) -> None:
-        say_if_proxy_is_ignored(self._plan)
-        environment = task_environment(self._plan, str(scratch), self._secret, len(self._tasks))
-        for task in self._tasks:
-            arguments = ["--job", task.job, "--index", str(task.index)]
-            child = Child(task, arguments, environment, account.log_path(task), self._events)
-            self._children[task] = child
-        account.started({str(task): child.pid for task, child in self._children.items()})
-
-    def _introduce(self, scratch: Path, account: Account) -> ClusterSpec:
+    def _introduce(self) -> None:
         """Waits for every task's address, then tells all of them the whole cluster."""
         deadline = time.monotonic() + self._plan.limits.connect_s
-        self._run_to(Phase.SETTING_UP, self._arrivals, scratch, deadline)
+        self._run_to(Phase.SETTING_UP, self._arrivals, deadline)
+        cluster = self._cluster()
+        for task in self._tasks:
+            self._crew.tell(task, "cluster", cluster=cluster.to_json())
+
+    def _cluster(self) -> ClusterSpec:
         cluster = self._job.cluster
         for task, facts in self._watch.addresses.items():
             cluster = cluster.with_address(task, facts["address"])
-            account.serving(task, facts["address"], facts["devices"])
-        for child in self._children.values():
-            child.command("cluster", cluster=cluster.to_json())
         return cluster
 
-    def _start_steps(self, scratch: Path) -> None:
-        """Lets every client begin when all are ready; each has a limit of its own until then."""
-        self._run_to(Phase.RUNNING, self._preparations, scratch, None)
-        for task in self._job.clients:
-            self._children[task].command("go")
-
-    def _drive(self, cluster: ClusterSpec, recorder: Recorder, scratch: Path) -> None:
+    def _drive(self, recorder: Recorder) -> None:
         """The launcher is the client: it dials the job's master."""
-        task = self._job.master
+        task, cluster = self._job.master, self._cluster()
         master = RemoteMaster(
             cluster.address(task),
             client=LAUNCHER,
@@ -160,61 +151,88 @@ class Launcher:
             context=trace_of_step(self._plan.run_id, "run", 0),
             allow_proxy=self._plan.allow_proxy,
             step_timeout_s=self._plan.limits.step_s + GRACE_S,
-            sockets=sockets_of(self._plan, scratch),
+            sockets=sockets_of(self._plan, self._scratch),
         )
-        count, show = StepCounter(scratch, task), throttled(self._report, self._plan.steps)
+        count = StepCounter(self._scratch, task)
+        show = throttled(self._report, self._plan.steps)
 
         def counter(step: int) -> None:
             count(step)
             show(step)
 
         try:
-            found = drive(self._job, Client(task, master, cluster, recorder, counter))
+            found = drive(self._job, Client(task, master, cluster, recorder, Line(counter)))
         except StepError as error:
-            self._watch.failures.append(failure_from(task, error, last_step(scratch, task)))
-            raise self._failed(scratch) from None
+            failure = failure_from(task, error, last_step(self._scratch, task))
+            self._watch.failures.append(failure)
+            raise self._failed() from None
         finally:
             master.close()
         self._watch.results[task] = found
 
-    def _run_to(
-        self, goal: Phase, progress: Callable[[], None], scratch: Path, deadline: float | None
-    ) -> None:
+    def _run_to(self, goal: Phase, progress: Callable[[], None], deadline: float | None) -> None:
         """Takes events until the goal; raises RunFailed when a task failed or time ran out."""
         while self._watch.phase is not goal:
             try:
-                event = self._events.get(timeout=POLL_S)
+                phase = self._take(self._events.get(timeout=POLL_S))
             except queue.Empty:
                 progress()
                 if deadline is not None and time.monotonic() > deadline:
                     raise RunFailed(self._never_came(), []) from None
-                continue
-            if self._take(event, scratch) is Phase.FAILED:
-                raise self._failed(scratch)
+                phase = self._look_after_the_lost()
+            if phase is Phase.FAILED:
+                raise self._failed()
 
-    def _take(self, event: Event, scratch: Path) -> Phase:
-        if event.name == "exit":
-            facts = {**event.facts, "step": self._step_of(event.task, scratch)}
+    def _take(self, event: Event) -> Phase:
+        if event.name in ("exit", "lost"):
+            facts = {**event.facts, "step": self._step_of(event.task)}
             event = Event(event.task, event.name, facts)
-        return self._watch.take(event)
+        phase = self._watch.take(event)
+        if event.name == "serving":
+            self._crew.serves(event.task, event.facts)
+        elif event.name == "lost":
+            self._lost_since = time.monotonic()
+        for order in self._watch.orders():
+            self._obey(order)
+        return phase
 
-    def _step_of(self, task: TaskName, scratch: Path) -> int:
+    def _obey(self, order: Order) -> None:
+        task, facts = order.task, dict(order.facts)
+        if order.command == RESTART:
+            attempt = self._watch.attempts[task]
+            _log.warning("%s %s; it is started again", task, facts["cause"])
+            address = self._watch.addresses[task]["address"]
+            self._crew.restart(task, address, attempt, facts["cause"])
+            return
+        if order.command == "go" and facts["step"] is not None:
+            self._report(f"all go on after step {facts['step']}, from its checkpoint", None)
+        if order.command == "cluster":
+            facts["cluster"] = self._cluster().to_json()
+        self._crew.tell(task, order.command, **facts)
+
+    def _look_after_the_lost(self) -> Phase:
+        """A client that lost a peer waits for the news of a death; there may be none."""
+        waited = time.monotonic() - self._lost_since
+        if self._watch.lost and waited > self._plan.limits.settle_s:
+            return self._watch.give_up()
+        return self._watch.phase
+
+    def _step_of(self, task: TaskName) -> int:
         """The step that a task was in: its own, or the furthest of those it served."""
-        steps = {each: last_step(scratch, each) for each in self._tasks}
+        steps = {each: last_step(self._scratch, each) for each in self._tasks}
         return steps[task] or max(steps.values())
 
-    def _failed(self, scratch: Path) -> RunFailed:
+    def _failed(self) -> RunFailed:
         """Lets the cause behind a first error arrive, then names it."""
         deadline = time.monotonic() + self._plan.limits.settle_s
         while not self._watch.cause_is_certain and (left := deadline - time.monotonic()) > 0:
             try:
-                self._take(self._events.get(timeout=left), scratch)
+                self._take(self._events.get(timeout=left))
             except queue.Empty:
                 break
         root = self._watch.root_cause
         assert root is not None
-        child = self._children.get(root.task)
-        return RunFailed(root, child.tail() if child else [])
+        return RunFailed(root, self._crew.tail(root.task))
 
     def _never_came(self) -> Failure:
         missing = list(self._watch.missing)
@@ -225,32 +243,20 @@ class Launcher:
             f"missing: {', '.join(map(str, missing))}; see its log in the trace folder",
         )
 
-    def _preparations(self) -> None:
-        others = sorted(self._job.clients - self._watch.ready)
-        self._report(f"setting up {', '.join(map(str, others))}", None)
-
     def _arrivals(self) -> None:
         missing = ", ".join(map(str, self._watch.missing))
         self._report(f"waiting for {missing}", None)
 
-    def _progress(self, scratch: Path) -> Callable[[], None]:
-        clients = sorted(self._watch.clients)
+    def _progress(self) -> None:
+        if self._watch.phase is Phase.SETTING_UP:
+            others = sorted(self._watch.unfinished - self._watch.ready.keys())
+            self._report(f"setting up {', '.join(map(str, others))}", None)
+            return
+        steps = {task: last_step(self._scratch, task) for task in self._watch.clients}
+        slowest = min(steps.values(), default=0)
+        self._report(f"step {slowest} of {self._plan.steps}", slowest / self._plan.steps)
 
-        def show() -> None:
-            steps = {task: last_step(scratch, task) for task in clients}
-            slowest = min(steps.values(), default=0)
-            share = slowest / self._plan.steps if self._plan.steps else 1.0
-            self._report(f"step {slowest} of {self._plan.steps}", share)
-
-        return show
-
-    def _stop(self, account: Account) -> None:
-        """Tells every task to stop, all before waiting for one; kills what stays."""
-        for child in self._children.values():
-            child.command("stop")
-        deadline = time.monotonic() + self._plan.limits.shutdown_s
-        for child in self._children.values():
-            child.end(max(0.0, deadline - time.monotonic()))
-            account.ended(child.task, child.process.returncode, is_lost=child.was_given_up)
+    def _stop(self) -> None:
+        self._crew.stop()
         while not self._events.empty():
             self._watch.take(self._events.get())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tracer.launch.recording import Recording
+from tracer.launch.tolerance import Tolerance
 from tracer.model.cluster import ClusterSpec
 from tracer.model.trace_policy import TracePolicy
 from tracer.strategies.strategy import Topology
@@ -21,6 +22,7 @@ PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
 SECRET_VARIABLE = "VIZDIST_CLUSTER_SECRET"
 RUN_ID_VARIABLE = "VIZDIST_RUN_ID"  #: of tasks that are started by hand
 SCRATCH_VARIABLE = "VIZDIST_SCRATCH"  #: folder of rings and step counters
+LIFE_VARIABLE = "VIZDIST_LIFE"  #: a Life as JSON, of a task that was started again
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,22 @@ class Limits:
     shutdown_s: float = 3.0  #: from "stop" to SIGKILL
     drain_s: float = 30.0  #: of the collector without a sign of progress, once all tasks ended
     settle_s: float = 1.0  #: after a first error, for its cause to become known
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a task that died is told when it is started again.
+
+    It serves at its old address. `done`: the steps that its client had ended.
+    """
+
+    address: str = "127.0.0.1:0"
+    attempt: int = 0
+    done: int = 0
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> Self:
+        return cls(**json.loads(environment.get(LIFE_VARIABLE, "{}")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,7 @@ class Plan:
     in_process: bool = False
     transport: str = "grpc"
     allow_proxy: bool = False
+    tolerance: Tolerance = field(default_factory=Tolerance)
 
     @property
     def title(self) -> str:
@@ -77,6 +96,7 @@ class Plan:
             trace=TracePolicy(**raw.pop("trace")),
             limits=Limits(**raw.pop("limits")),
             recording=Recording(**raw.pop("recording")),
+            tolerance=Tolerance(**raw.pop("tolerance")),
             passes=tuple(raw.pop("passes")),
             **raw,
         )

@@ -8,6 +8,7 @@ from tracer.launch.in_process import run_in_process
 from tracer.launch.jobs import Job
 from tracer.launch.launcher import Launcher, Outcome, Report
 from tracer.launch.plan import Plan
+from tracer.launch.tolerance import check_tolerance
 from tracer.training.signatures import warning_of
 
 _log = logging.getLogger(__name__)
@@ -15,6 +16,10 @@ _log = logging.getLogger(__name__)
 
 def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
     """Runs the plan; returns what is printed. Raises RunFailed or StepError, KeyboardInterrupt."""
+    if step := check_tolerance(plan.tolerance, job.cluster, plan.steps):
+        _log.warning(
+            "goes on after step %d, from its checkpoint in %s", step, plan.tolerance.folder
+        )
     if plan.in_process:
         outcome = run_in_process(plan, job, report)
     else:
@@ -44,6 +49,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
     found = list(outcome.results.values())
     steps = sum(len(f["losses"]) for f in found)
     seconds = max(f["seconds"] for f in found)
+    last = [f["losses"][-1] for f in found if f["losses"]]
     accuracies = [f["accuracy"] for f in found if f["accuracy"] is not None]
     return {
         "workload": plan.workload,
@@ -51,7 +57,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
         "steps": steps,
         "seconds": seconds,
         "steps_per_s": steps / seconds if seconds else None,
-        "loss": sum(f["losses"][-1] for f in found) / len(found),
+        "loss": sum(last) / len(last) if last else None,
         "accuracy": accuracies[0] if accuracies else None,
         **_trace(outcome),
     }

@@ -2,22 +2,29 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Final
 
-from tracer.launch.control import Control
+from tracer.launch.control import REMAKE, Control
 from tracer.launch.jobs import Client, Job, Stopped, drive
-from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
+from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Life, Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.recording import open_recorder
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.fault import Fault
 from tracer.model.step import trace_of_step
 from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server, ServerConfig
+from tracer.training.trainer import Again, Line, Ready
 
 FindJob = Callable[[Plan], Job]
+
+#: errors that say that a task is gone or not the one it was; TF recovers from the same
+RECOVERABLE: Final = ("UNAVAILABLE", "ABORTED")
 
 
 def sockets_of(plan: Plan, scratch: Path) -> Path | None:
@@ -39,6 +46,7 @@ def start_server(
     address: str = "127.0.0.1:0",
     sockets: Path | None = None,
     progress: Callable[[Sequence[Missing]], None] | None = None,
+    faults: Sequence[Fault] = (),
 ) -> Server | LocalServer:
     config = ServerConfig(
         recorder,
@@ -51,6 +59,8 @@ def start_server(
         step_s=plan.limits.step_s,
         passes=plan.passes,
         progress=progress,
+        checkpoints=plan.tolerance.folder,
+        faults=tuple(faults),
     )
     kind = LocalServer if job.is_local else Server
     return kind(task, job.devices(task), config)
@@ -61,20 +71,29 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
     control = Control()
     plan = Plan.from_json(os.environ.pop(PLAN_VARIABLE))
     scratch, secret = Path(os.environ[SCRATCH_VARIABLE]), os.environ.pop(SECRET_VARIABLE)
+    life = Life.of_environment(os.environ)
     recorder = open_recorder(scratch, str(task), plan)
     install(recorder)  # before anything of the user's is imported
     job = find_job(plan)
-    sockets = sockets_of(plan, scratch)
-    server = start_server(task, job, plan, recorder, secret=secret, sockets=sockets)
+    server = start_server(
+        task,
+        job,
+        plan,
+        recorder,
+        secret=secret,
+        address=life.address,
+        sockets=sockets_of(plan, scratch),
+        faults=() if life.attempt else plan.tolerance.faults_of(task),
+    )
     try:
         control.tell("serving", address=server.address, devices=list(server.devices))
         told = control.wait("cluster", plan.limits.connect_s)
         cluster = parse_cluster_object(told["cluster"])
         server.join(cluster)
         if task in job.clients:
-            on_step = _step_counter(control, scratch, task)
-            line_up = _start_line(control, plan.limits.connect_s)
-            client = Client(task, server.master, cluster, recorder, on_step, line_up)
+            line = LauncherLine(control, plan, StepCounter(scratch, task), told.get("round", 0))
+            again = Again(life.done, told["leads"]) if life.attempt else None
+            client = Client(task, server.master, cluster, recorder, line.line, again, life.attempt)
             _drive(control, job, client, scratch)
         control.wait_for_stop()
     except Stopped:
@@ -85,22 +104,47 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
         control.tell("left", received_bytes=server.received_bytes)
 
 
-def _step_counter(control: Control, scratch: Path, task: TaskName) -> Callable[[int], None]:
-    counter = StepCounter(scratch, task)
+class LauncherLine:
+    """A client's line to its launcher. `round` counts how often sessions were made anew."""
 
-    def on_step(step: int) -> None:
-        control.check()
-        counter(step)
+    def __init__(self, control: Control, plan: Plan, count: StepCounter, number: int) -> None:
+        self._control = control
+        self._plan = plan
+        self._count = count
+        self._round = number
+        self.line = Line(self._on_step, self._line_up, self._recover)
 
-    return on_step
+    def _on_step(self, step: int) -> None:
+        self._control.check()
+        self._count(step)
+
+    def _line_up(self, ready: Ready) -> int:
+        self._control.tell("ready", round=self._round, **asdict(ready))
+        while (told := self._control.wait("go", self._plan.limits.connect_s)) is not None:
+            if told["round"] == self._round:
+                break
+        return ready.step if told["step"] is None else int(told["step"])
+
+    def _recover(self, error: StepError) -> bool:
+        if not self._plan.tolerance.restarts or error.code not in RECOVERABLE:
+            raise error
+        self._control.tell("lost", round=self._round, **failed_facts(error))
+        try:
+            told = self._control.wait(REMAKE, self._plan.limits.connect_s)
+        except TimeoutError:
+            raise error from None
+        self._round = told["round"]
+        return bool(told["leads"])
 
 
-def _start_line(control: Control, timeout_s: float) -> Callable[[], None]:
-    def line_up() -> None:
-        control.tell("ready")
-        control.wait("go", timeout_s)
-
-    return line_up
+def failed_facts(error: StepError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "message": error.message,
+        "task": error.task,
+        "node": error.node,
+        "derived": error.derived,
+    }
 
 
 def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:
@@ -108,15 +152,7 @@ def _drive(control: Control, job: Job, client: Client, scratch: Path) -> None:
     try:
         control.tell("done", **drive(job, client))
     except StepError as error:
-        control.tell(
-            "failed",
-            code=error.code,
-            message=error.message,
-            task=error.task,
-            node=error.node,
-            derived=error.derived,
-            step=last_step(scratch, client.task),
-        )
+        control.tell("failed", step=last_step(scratch, client.task), **failed_facts(error))
 
 
 def parse_cluster_object(raw: dict[str, dict[str, str]]) -> ClusterSpec:

@@ -1,22 +1,27 @@
 """From the events of the tasks to one outcome: done, or failed with one root cause.
 
-No processes here: events in, `Phase` and `Failure` out, so that every order of events is a plain
-test.
+No processes here: events in, orders, `Phase` and `Failure` out, so that every order of events is a
+plain test. Where tasks may be started again, a death is no failure:
+
+    a client dies    it alone is started again, and goes on when it is ready
+    another task     it is started again, and every client makes its sessions anew: a new *round*.
+                     One of them leads: it restores the variables. All go on together.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from tracer.launch.child import Event, how_it_ended
+from tracer.launch.child import Event
+from tracer.launch.failure import DIED, ERROR, Failure, failure_of
 from tracer.model.cluster import TaskName
-from tracer.runtime.interfaces import StepError
 
 
 class Phase(StrEnum):
     STARTING = "starting"  #: tasks come up and say their addresses
-    SETTING_UP = "setting up"  #: clients make their graphs, sessions and variables
+    SETTING_UP = "setting up"  #: clients make their graphs, sessions and variables, perhaps again
     RUNNING = "running"  #: clients drive steps
     FINISHED = "finished"  #: every client is done
     FAILED = "failed"
@@ -25,119 +30,150 @@ class Phase(StrEnum):
 #: the legal moves; anything else is a fault of the launcher
 MOVES: Mapping[Phase, frozenset[Phase]] = {
     Phase.STARTING: frozenset({Phase.SETTING_UP, Phase.FAILED}),
-    Phase.SETTING_UP: frozenset({Phase.RUNNING, Phase.FAILED}),
-    Phase.RUNNING: frozenset({Phase.FINISHED, Phase.FAILED}),
+    Phase.SETTING_UP: frozenset({Phase.RUNNING, Phase.FINISHED, Phase.FAILED}),
+    Phase.RUNNING: frozenset({Phase.SETTING_UP, Phase.FINISHED, Phase.FAILED}),
     Phase.FINISHED: frozenset({Phase.FAILED}),
     Phase.FAILED: frozenset(),
 }
 
+ROUNDS = 3  #: that clients may try for each task that was started again
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a run failed. The lowest `rank` of several is the root cause.
+RESTART = "restart"  #: an order for the launcher; the others are for the task
 
-    A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs),
-    an error of its own explains the derived ones.
-    """
 
+class Order(NamedTuple):
+    """What is to be done for a task because of an event."""
+
+    command: str
     task: TaskName
-    cause: str
-    step: int = 0
-    code: str = ""
-    node: str = ""
-    rank: int = 1
-
-    def __str__(self) -> str:
-        where = f"{self.task} in step {self.step}" if self.step else f"{self.task}"
-        return f"{where}: {self.cause}"
-
-    def to_json(self) -> dict[str, str]:
-        """The fields that `--json` prints."""
-        return {
-            "code": self.code or "UNAVAILABLE",
-            "node": self.node,
-            "task": str(self.task),
-            "message": self.cause,
-        }
-
-
-class RunFailed(Exception):
-    """A run that failed, with its one root cause."""
-
-    def __init__(self, failure: Failure, log_tail: list[str]) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.log_tail = log_tail
-
-
-DIED, ERROR, PEER_LOST, DERIVED = range(4)
-
-
-def failure_of(event: Event) -> Failure | None:
-    """The failure that an event tells of, if it tells of one."""
-    facts = event.facts
-    step = facts.get("step", 0)
-    if event.name == "exit" and not facts["expected"]:
-        return Failure(event.task, how_it_ended(facts["code"]), step=step, rank=DIED)
-    if event.name == "failed":
-        error = StepError(
-            facts["code"],
-            facts["message"],
-            task=facts.get("task", ""),
-            node=facts.get("node", ""),
-            derived=facts.get("derived", False),
-        )
-        return failure_from(event.task, error, step)
-    return None
-
-
-def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
-    """An error as its client saw it, at the task that it names."""
-    rank = DERIVED if error.derived else PEER_LOST if error.code == "UNAVAILABLE" else ERROR
-    task = _task_of(error, client)
-    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
-
-
-def _task_of(error: StepError, client: TaskName) -> TaskName:
-    try:
-        return TaskName.parse(error.task)
-    except ValueError:  # it does not say, or its place is none of the cluster
-        return client
+    facts: Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class Watch:
-    """The state of a run, as far as its tasks told it."""
+    """The state of a run, as far as its tasks told it. `restarts` are allowed to each task."""
 
     tasks: tuple[TaskName, ...]
     clients: frozenset[TaskName]
+    restarts: int = 0
     phase: Phase = Phase.STARTING
     addresses: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
-    ready: set[TaskName] = field(default_factory=set)
+    ready: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     results: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     received_bytes: dict[TaskName, int] = field(default_factory=dict)
+    attempts: Counter[TaskName] = field(default_factory=Counter)  #: beyond the first
+    lost: dict[TaskName, Failure] = field(default_factory=dict)  #: of clients that wait for a round
+    round: int = 0
+    _away: set[TaskName] = field(default_factory=set)  #: being started again
+    _started: set[TaskName] = field(default_factory=set)  #: clients that were told to go
+    _has_begun: bool = False
+    _orders: list[Order] = field(default_factory=list)
 
     def take(self, event: Event) -> Phase:
         """One event in; the phase after it."""
         if event.name == "serving":
-            self.addresses[event.task] = event.facts
-            if len(self.addresses) == len(self.tasks) and self.phase is Phase.STARTING:
-                self._move(Phase.SETTING_UP)
+            self._serves(event)
         elif event.name == "ready":
-            self.ready.add(event.task)
-            if self.clients <= self.ready and self.phase is Phase.SETTING_UP:
-                self._move(Phase.RUNNING)
+            if event.facts["round"] == self.round:
+                self.ready[event.task] = event.facts
+            self._let_go()
         elif event.name == "done":
-            self.results[event.task] = event.facts
-            if self.clients <= self.results.keys() and self.phase is Phase.RUNNING:
-                self._move(Phase.FINISHED)
+            self._is_done(event)
         elif event.name == "left":
             self.received_bytes[event.task] = event.facts["received_bytes"]
         elif failure := failure_of(event):
-            self.failures.append(failure)
-            if self.phase is not Phase.FAILED:
-                self._move(Phase.FAILED)
+            if event.name == "lost":
+                self._has_lost(event, failure)
+            elif event.name == "exit" and self._may_come_back(event.task):
+                self._comes_back(event.task, failure)
+            else:
+                self._fail(failure)
+        return self.phase
+
+    def orders(self) -> list[Order]:
+        """Those that came up since the last look."""
+        orders, self._orders = self._orders, []
+        return orders
+
+    def _serves(self, event: Event) -> None:
+        self.addresses[event.task] = event.facts
+        if self.phase is Phase.STARTING and len(self.addresses) == len(self.tasks):
+            self._move(Phase.SETTING_UP)
+        elif event.task in self._away:
+            self._away.discard(event.task)
+            self._order("cluster", event.task)
+
+    def _is_done(self, event: Event) -> None:
+        self.results[event.task] = event.facts
+        if self.clients <= self.results.keys():
+            self._move(Phase.FINISHED)
+        elif self.phase is Phase.SETTING_UP and self._leader_is(event.task):
+            self._new_round()  # it ended well before it heard that it should lead
+        else:
+            self._let_go()
+
+    def _leader_is(self, task: TaskName) -> bool:
+        return bool(self.round) and task not in self.ready and task < min(self.unfinished)
+
+    def _has_lost(self, event: Event, failure: Failure) -> None:
+        """A client cannot go on; that it lost a task which is being started again is no news."""
+        if event.facts["round"] != self.round:
+            return
+        self.lost[event.task] = failure
+        if self.phase is Phase.SETTING_UP and self.round < ROUNDS * self.attempts.total():
+            self._new_round()
+
+    def _may_come_back(self, task: TaskName) -> bool:
+        has_begun = self._has_begun and self.phase in (Phase.SETTING_UP, Phase.RUNNING)
+        return has_begun and task not in self.results and self.attempts[task] < self.restarts
+
+    def _comes_back(self, task: TaskName, failure: Failure) -> None:
+        self.attempts[task] += 1
+        self._away.add(task)
+        self._orders.append(Order(RESTART, task, {"cause": failure.cause}))
+        if self.phase is Phase.RUNNING:
+            self._move(Phase.SETTING_UP)
+        self.ready.pop(task, None)
+        self._started.discard(task)
+        if task not in self.clients or self.lost:
+            self._new_round()
+
+    def _new_round(self) -> None:
+        """Every client makes its sessions anew; one that is away learns of it when it serves."""
+        self.round += 1
+        self.ready.clear()
+        self.lost.clear()
+        self._started -= self.unfinished
+        for task in sorted(self.unfinished - self._away):
+            self._order("remake", task)
+
+    def _order(self, command: str, task: TaskName) -> None:
+        leads = bool(self.unfinished) and task == min(self.unfinished)
+        self._orders.append(Order(command, task, {"round": self.round, "leads": leads}))
+
+    def _let_go(self) -> None:
+        """Tells those that wait to begin, once all clients are ready that are not done."""
+        if self.phase is not Phase.SETTING_UP or not self.unfinished <= self.ready.keys():
+            return
+        self._move(Phase.RUNNING)
+        self._has_begun = True
+        waiting = sorted(self.unfinished - self._started)
+        back = [self.ready[t]["step"] for t in waiting if self.ready[t]["is_rolled_back"]]
+        for task in waiting:
+            step = back[0] if back else None
+            self._orders.append(Order("go", task, {"round": self.round, "step": step}))
+        self._started.update(waiting)
+
+    def _fail(self, failure: Failure) -> None:
+        self.failures.append(failure)
+        if self.phase is not Phase.FAILED:
+            self._move(Phase.FAILED)
+
+    def give_up(self) -> Phase:
+        """No death explains what clients have lost, and none will any more."""
+        for failure in self.lost.values():
+            self._fail(failure)
         return self.phase
 
     def _move(self, to: Phase) -> None:
@@ -147,6 +183,10 @@ class Watch:
                 f"{len(self.addresses)} serving, {len(self.results)} done, {self.failures}"
             )
         self.phase = to
+
+    @property
+    def unfinished(self) -> frozenset[TaskName]:
+        return self.clients - self.results.keys()
 
     @property
     def missing(self) -> Iterable[TaskName]:

@@ -92,6 +92,7 @@ class TaskRecord:
     devices: list[str] = field(default_factory=list)
     outcome: str = "running"  #: running | done | failed | killed | lost
     error: str = ""
+    restarts: list[str] = field(default_factory=list)  #: how each life before this one ended
     recorded: int = 0
     written: int = 0
     last_seen_ns: int = 0

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import grpc
 
+from tracer.model.fault import Fault
 from tracer.rpc.addresses import Address, AddressError, listening_pid
 from tracer.rpc.channels import (
     CONNECT_S,
@@ -19,6 +21,7 @@ from tracer.rpc.channels import (
     lost,
 )
 from tracer.rpc.connection import Connection
+from tracer.rpc.faults import let_frames_fail
 from tracer.rpc.frame_service import FrameService
 from tracer.rpc.frames import FrameError
 from tracer.rpc.hello import hello_message, read_hello
@@ -88,6 +91,11 @@ class TaskServer:
                 await self._server.stop(None)
                 raise
         await self._server.start()
+
+    def let_frames_fail(self, faults: Sequence[Fault]) -> None:
+        """Before any peer knows the address."""
+        transport = self._transport
+        let_frames_fail(self._frames.handlers, faults, transport.loop, transport.recorder)
 
     def stop(self) -> None:
         """Ends streams and calls; waits at most 5 s. The transport stays usable for dialing."""

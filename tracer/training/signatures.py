@@ -99,6 +99,11 @@ class SignatureCache(Generic[Step]):
         if not is_known:
             self.seen.append(text)
 
+    def renew(self, renewed: Callable[[Step], Step]) -> None:
+        """Puts another step in the place of each."""
+        for key, (signature, step) in list(self._steps.items()):
+            self._steps[key] = signature, renewed(step)
+
     def close(self) -> None:
         while self._steps:
             self._close_step(self._steps.popitem()[1][1])

@@ -1,11 +1,16 @@
-"""The client loop of one task: make or await the variables, run the steps, judge the result."""
+"""The client loop of one task: make or await the variables, run the steps, judge the result.
+
+Where the run starts dead tasks again, a client that lost one makes its sessions anew and goes on:
+from its own last step if every variable is still there, else all clients from the last checkpoint.
+"""
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from torch import Tensor
 
@@ -24,6 +29,8 @@ from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.training.checkpoint import Checkpoints
+from tracer.training.saver import Saver, lost_error
 from tracer.training.signatures import SignatureCache, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
@@ -48,6 +55,17 @@ Capture = Callable[[Batch, Evaluation | None], CapturedStep]
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """The task died and was started again; its client had ended `done` steps.
+
+    `leads`: it restores and saves the variables, be it the chief or not.
+    """
+
+    done: int
+    leads: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """What a client is to do; the chief also makes the variables and judges the result.
 
@@ -59,16 +77,52 @@ class Fit:
     seed: int = 0
     replica: int = 0
     connect_s: float = 60.0
+    checkpoints: Checkpoints | None = None
+    again: Again | None = None
 
 
 @dataclass(slots=True)
 class Fitted:
-    """What came of it: `seconds` are of the steps alone, `signatures` those of its batches."""
+    """What came of it: `seconds` are of the steps alone, `signatures` those of its batches.
+
+    `first_step` has the first of the losses.
+    """
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
     accuracy: float | None = None
     signatures: list[str] = field(default_factory=list)
+    first_step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A client may go on after `step`; `is_rolled_back`: and so must the others."""
+
+    step: int = 0
+    is_rolled_back: bool = False
+
+
+def give_up(error: StepError) -> NoReturn:
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a client says to whoever started it, and hears from there.
+
+    `on_step` hears the number of each step before it begins, and 0 while there is none yet.
+    `line_up` returns when the first step may begin, and after which one it comes. `recover` is told
+    of an error; it raises it, or returns when sessions may be made anew: whether this client leads,
+    which means that it restores and saves the variables. All may raise.
+    """
+
+    on_step: Callable[[int], None] = lambda _: None
+    line_up: Callable[[Ready], int] = lambda ready: ready.step
+    recover: Callable[[StepError], bool] = give_up
+
+
+NO_LINE = Line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,37 +171,46 @@ class Trainer:
         self._evaluation = evaluation
         self._tracing = tracing
         self._fit = fit
+        self._leads = fit.again.leads if fit.again else fit.is_chief
+        self._done = fit.again.done if fit.again else 0  # steps
+        self._saved = 0  # step of the last checkpoint
+        self._losses: dict[int, float] = {}
+        self._lives = 0  # of its sessions
         self._context = tracing.run  # of the step in progress
-        self._steps = SignatureCache(self._open, lambda step: step.session.close())
+        self._steps = SignatureCache(self._open, _close)
         self._captured = self._steps.step_for(first).captured
         self._aside = open_session(self._captured.graph, NO_TRACING)
+        self._saver = Saver(open_session, self._captured.graph, fit.checkpoints, tracing)
 
-    def run(
-        self,
-        batches: Iterator[Batch],
-        on_step: Callable[[int], None] = lambda _: None,
-        line_up: Callable[[], None] = lambda: None,
-    ) -> Fitted:
-        """Raises StepError.
-
-        `on_step` hears the number of each step before it begins, and 0 while there is none yet;
-        `line_up` returns when the first may begin.
-        """
-        if self._fit.is_chief:
-            self._aside.run(self._captured.init)
-        else:
-            self._await_variables(on_step)
-        line_up()
+    def run(self, batches: Callable[[], Iterator[Batch]], line: Line = NO_LINE) -> Fitted:
+        """`batches()` gives them from the first one on. Raises StepError."""
         fitted = Fitted()
-        self._run_steps(batches, fitted, on_step)
+        ready = self._ready_again if self._fit.again else self._ready
+        self._done = line.line_up(ready(line))
+        while True:
+            try:
+                self._run_steps(batches(), fitted, line)
+                self._end(fitted)
+            except StepError as error:
+                self._recover(error, line)
+            else:
+                return fitted
+
+    def _end(self, fitted: Fitted) -> None:
+        if self._saved < self._done:
+            self._save()
         fitted.signatures = self._steps.seen
+        fitted.losses = list(self._losses.values())
+        fitted.first_step = min(self._losses, default=1)
         if self._evaluation is not None and self._fit.is_chief:
             fitted.accuracy = self._evaluate(self._evaluation)
-        return fitted
 
     def close(self) -> None:
+        """Also after a loss: what cannot be reached any more frees itself."""
         self._steps.close()
-        self._aside.close()
+        for each in (self._saver, self._aside):
+            with suppress(StepError):
+                each.close()
 
     def _open(self, batch: Batch, signature: str, why: str) -> _OpenStep:
         """Captures the step of this signature; what is judged is captured once, with the first."""
@@ -159,6 +222,10 @@ class Trainer:
             span.set("vizdist.graph.nodes", len(captured.graph))
             span.set("vizdist.signature", modes_text(signature, evaluation))
             span.set("vizdist.capture.reason", why)
+        return self._in_session(captured)
+
+    def _in_session(self, captured: CapturedStep) -> _OpenStep:
+        tracing = self._tracing
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
         session = self._open_session(captured.graph, in_step)
         run = session.make_callable(
@@ -166,30 +233,110 @@ class Trainer:
         )
         return _OpenStep(captured, session, run)
 
-    def _run_steps(
-        self, batches: Iterator[Batch], fitted: Fitted, on_step: Callable[[int], None]
-    ) -> None:
+    def _run_steps(self, batches: Iterator[Batch], fitted: Fitted, line: Line) -> None:
         fit, recorder = self._fit, self._tracing.recorder
+        for number in range(1, self._done + 1):
+            _next_batch(batches, number)
         began = time.perf_counter()
-        for number in range(1, fit.steps + 1):
-            on_step(number)
-            self._context = self._tracing.step(number)
-            with recorder.span("data.next", self._context) as span:
-                batch = _next_batch(batches, number)
-                span.set("vizdist.batch", len(batch[0]))
-            step = self._steps.step_for(batch)
-            seed = step_seed(fit.seed, fit.replica, number)
-            loss = step.run(*step.captured.feed(batch, seed))[0]
-            assert loss is not None
-            fitted.losses.append(loss.item())
-        fitted.seconds = time.perf_counter() - began
+        try:
+            for number in range(self._done + 1, fit.steps + 1):
+                line.on_step(number)
+                self._context = self._context_of(number)
+                with recorder.span("data.next", self._context) as span:
+                    batch = _next_batch(batches, number)
+                    span.set("vizdist.batch", len(batch[0]))
+                step = self._steps.step_for(batch)
+                seed = step_seed(fit.seed, fit.replica, number)
+                loss = step.run(*step.captured.feed(batch, seed))[0]
+                assert loss is not None
+                self._losses[number] = loss.item()
+                self._done = number
+                self._save_if_due(number)
+        finally:
+            fitted.seconds += time.perf_counter() - began
 
-    def _await_variables(self, on_step: Callable[[int], None]) -> None:
+    def _context_of(self, number: int) -> SpanContext:
+        """A step that is run again is another request, with a trace of its own."""
+        context = self._tracing.step(number)
+        if not self._lives:
+            return context
+        life = f"again {self._lives}"
+        return trace_of_step(context.trace_id, life, number, sampled=context.sampled)
+
+    def _save_if_due(self, step: int) -> None:
+        checkpoints = self._fit.checkpoints
+        if checkpoints is not None and checkpoints.are_due(step):
+            self._save()
+
+    def _save(self) -> None:
+        if self._leads:
+            self._saver.save(self._done)
+            self._saved = self._done
+
+    def _ready(self, line: Line) -> Ready:
+        """For the first step of a run, or the next after the checkpoint that it found."""
+        checkpoints = self._fit.checkpoints
+        step = checkpoints.latest() if checkpoints else None
+        if not self._leads:
+            self._await_variables(line)
+        elif step is not None:
+            self._saver.restore(step)
+            self._saved = step
+        else:
+            self._aside.run(self._captured.init)
+            self._save_if_due(0)
+        return Ready(step or 0)
+
+    def _ready_again(self, line: Line) -> Ready:
+        """After a task was lost, this one or another."""
+        if not self._leads:
+            self._await_variables(line)
+            return Ready(self._done)
+        if not (lost := self._saver.lost()):
+            return Ready(self._done)
+        checkpoints = self._fit.checkpoints
+        step = checkpoints.latest() if checkpoints else None
+        if step is None:
+            raise lost_error(lost)
+        self._saver.restore(step)
+        self._saved = step
+        return Ready(step, is_rolled_back=True)
+
+    def _recover(self, error: StepError, line: Line) -> None:
+        """Makes the sessions anew, as often as it takes. Raises the error that ends the run."""
+        with self._tracing.recorder.span("session.recover", self._tracing.run) as span:
+            span.set("vizdist.error", error.message)
+            span.set("vizdist.lost_step", self._done + 1)
+            while True:
+                self._leads = line.recover(error)
+                try:
+                    self._renew()
+                    self._done = line.line_up(self._ready_again(line))
+                    break
+                except StepError as another:
+                    error = another
+            span.set("vizdist.resumed_step", self._done + 1)
+        self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
+
+    def _renew(self) -> None:
+        """The same graphs in new sessions."""
+        self._lives += 1
+        for each in (self._saver, self._aside):
+            with suppress(StepError):
+                each.close()
+        self._aside = self._open_session(self._captured.graph, NO_TRACING)
+        self._steps.renew(self._renewed)
+
+    def _renewed(self, step: _OpenStep) -> _OpenStep:
+        _close(step)
+        return self._in_session(step.captured)
+
+    def _await_variables(self, line: Line) -> None:
         """Polls until the chief has made them, as TF's `wait_for_session` does."""
         reads = _first_reads(self._captured.graph)
         deadline = time.monotonic() + self._fit.connect_s
         while True:
-            on_step(0)
+            line.on_step(0)
             try:
                 self._aside.run(reads)
             except StepError as error:
@@ -208,6 +355,11 @@ class Trainer:
             span.set("vizdist.accuracy", accuracy)
             span.set("vizdist.examples", len(batch[0]))
         return accuracy
+
+
+def _close(step: _OpenStep) -> None:
+    with suppress(StepError):
+        step.session.close()
 
 
 def _next_batch(batches: Iterator[Batch], step: int) -> Batch:

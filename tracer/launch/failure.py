@@ -1,0 +1,80 @@
+"""Why a run failed: every failure heard of, as one type, ranked by what explains what."""
+
+from dataclasses import dataclass
+
+from tracer.launch.child import Event, how_it_ended
+from tracer.model.cluster import TaskName
+from tracer.runtime.interfaces import StepError
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed. The lowest `rank` of several is the root cause.
+
+    A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs),
+    an error of its own explains the derived ones.
+    """
+
+    task: TaskName
+    cause: str
+    step: int = 0
+    code: str = ""
+    node: str = ""
+    rank: int = 1
+
+    def __str__(self) -> str:
+        where = f"{self.task} in step {self.step}" if self.step else f"{self.task}"
+        return f"{where}: {self.cause}"
+
+    def to_json(self) -> dict[str, str]:
+        """The fields that `--json` prints."""
+        return {
+            "code": self.code or "UNAVAILABLE",
+            "node": self.node,
+            "task": str(self.task),
+            "message": self.cause,
+        }
+
+
+class RunFailed(Exception):
+    """A run that failed, with its one root cause."""
+
+    def __init__(self, failure: Failure, log_tail: list[str]) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.log_tail = log_tail
+
+
+DIED, ERROR, PEER_LOST, DERIVED = range(4)
+
+
+def failure_of(event: Event) -> Failure | None:
+    """The failure that an event tells of, if it tells of one."""
+    facts = event.facts
+    step = facts.get("step", 0)
+    if event.name == "exit" and not facts["expected"]:
+        return Failure(event.task, how_it_ended(facts["code"]), step=step, rank=DIED)
+    if event.name in ("failed", "lost"):
+        error = StepError(
+            facts["code"],
+            facts["message"],
+            task=facts.get("task", ""),
+            node=facts.get("node", ""),
+            derived=facts.get("derived", False),
+        )
+        return failure_from(event.task, error, step)
+    return None
+
+
+def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
+    """An error as its client saw it, at the task that it names."""
+    rank = DERIVED if error.derived else PEER_LOST if error.code == "UNAVAILABLE" else ERROR
+    task = _task_of(error, client)
+    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
+
+
+def _task_of(error: StepError, client: TaskName) -> TaskName:
+    try:
+        return TaskName.parse(error.task)
+    except ValueError:  # it does not say, or its place is none of the cluster
+        return client

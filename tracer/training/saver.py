@@ -1,0 +1,216 @@
+"""The graph that saves and restores a model's variables, and its session (TF `saver.py`).
+
+prefix ─► ShardedFilename ─► SaveV2 ◄─ reads      on each device that holds variables
+prefix ─► RestoreV2 ─► Assign …                   on the same ones
+VarIsInitializedOp                                of each variable: what did a restart lose?
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tracer.capture_graph.capture import variables_of
+from tracer.model.cluster import LOCALHOST, DeviceSpec
+from tracer.model.graph import Graph, Input, Node, TensorSpec
+from tracer.model.literal import literal_of
+from tracer.model.step import SpanContext
+from tracer.record.open_span import RareSpan
+from tracer.runtime.interfaces import StepError
+from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.training.checkpoint import Checkpoints
+
+PREFIX, SAVE, RESTORE = "save/prefix", "save/save_all", "save/restore_all"
+
+OpenSession = Callable[[Graph, Tracing], Session]
+
+
+def saver_graph(graph: Graph) -> Graph:
+    """Over the variables of `graph`, each where that one requests it."""
+    variables = variables_of(graph)
+    by_device: dict[str, list[Node]] = {}
+    for node in variables:
+        by_device.setdefault(node.requested_device, []).append(node)
+    nodes = [*variables, Node(PREFIX, "Placeholder", attrs={"dtype": "string", "shape": []})]
+    nodes += (_is_initialized(node) for node in variables)
+    saves, restores = [], []
+    for shard, (device, there) in enumerate(by_device.items()):
+        made = _Shard(shard, len(by_device), device, there)
+        nodes += made.nodes()
+        saves.append(made.save)
+        restores += made.assigns
+    nodes.append(Node(SAVE, "NoOp", control_inputs=tuple(saves)))
+    nodes.append(Node(RESTORE, "NoOp", control_inputs=tuple(restores)))
+    return Graph(nodes)
+
+
+def _is_initialized(variable: Node) -> Node:
+    return Node(
+        f"save/is_initialized/{variable.name}",
+        "VarIsInitializedOp",
+        (Input(variable.name),),
+        requested_device=variable.requested_device,
+    )
+
+
+class _Shard:
+    """The variables of one device; files are the work of its task's CPU."""
+
+    def __init__(self, number: int, count: int, device: str, variables: Sequence[Node]) -> None:
+        self._number = number
+        self._count = count
+        self._device = device
+        host = DeviceSpec.parse("/device:CPU:0")
+        self._host = str(host.merged_over(DeviceSpec.parse(device)))
+        self._variables = variables
+        self.save = f"save/SaveV2_{number}"
+        self._restore = f"save/RestoreV2_{number}"
+        self.assigns = [f"save/Assign/{node.name}" for node in variables]
+
+    def nodes(self) -> Iterator[Node]:
+        names = [node.name for node in self._variables]
+        told = f"save/SaveV2_{self._number}"
+        yield self._const(f"{told}/tensor_names", "string", names)
+        yield self._const(f"{told}/shape_and_slices", "string", [""] * len(names))
+        yield from self._save_nodes(told)
+        yield from self._restore_nodes(told)
+
+    def _save_nodes(self, told: str) -> Iterator[Node]:
+        yield self._const(f"{told}/shard", "int32", self._number)
+        yield self._const(f"{told}/num_shards", "int32", self._count)
+        parts = (Input(PREFIX), Input(f"{told}/shard"), Input(f"{told}/num_shards"))
+        yield self._on_host(f"save/ShardedFilename_{self._number}", "ShardedFilename", parts)
+        for node in self._variables:
+            yield Node(
+                f"save/Read/{node.name}",
+                "ReadVariableOp",
+                (Input(node.name),),
+                requested_device=self._device,
+                attrs={"dtype": node.attrs["dtype"]},
+                specs=(_spec(node),),
+            )
+        inputs = (
+            Input(f"save/ShardedFilename_{self._number}"),
+            Input(f"{told}/tensor_names"),
+            Input(f"{told}/shape_and_slices"),
+            *(Input(f"save/Read/{node.name}") for node in self._variables),
+        )
+        dtypes = [node.attrs["dtype"] for node in self._variables]
+        yield self._on_host(self.save, "SaveV2", inputs, dtypes=dtypes)
+
+    def _restore_nodes(self, told: str) -> Iterator[Node]:
+        inputs = (Input(PREFIX), Input(f"{told}/tensor_names"), Input(f"{told}/shape_and_slices"))
+        specs = [_spec(node) for node in self._variables]
+        yield self._on_host(
+            self._restore,
+            "RestoreV2",
+            inputs,
+            dtypes=[spec.dtype for spec in specs],
+            shapes=[list(spec.shape) for spec in specs],
+        )
+        for port, (name, node) in enumerate(zip(self.assigns, self._variables, strict=True)):
+            yield Node(
+                name,
+                "AssignVariableOp",
+                (Input(node.name), Input(self._restore, port)),
+                requested_device=self._device,
+                attrs={"dtype": node.attrs["dtype"]},
+            )
+
+    def _const(self, name: str, dtype: str, value: Any) -> Node:
+        return self._on_host(name, "Const", (), dtype=dtype, value=literal_of(dtype, value))
+
+    def _on_host(self, name: str, op: str, inputs: tuple[Input, ...], **attrs: Any) -> Node:
+        return Node(name, op, inputs, requested_device=self._host, attrs=attrs)
+
+
+def _spec(variable: Node) -> TensorSpec:
+    return TensorSpec(variable.attrs["dtype"], tuple(variable.attrs["shape"]))
+
+
+def lost_error(lost: Mapping[str, Sequence[str]]) -> StepError:
+    """That nothing brings them back. `lost`: variables by the device that should hold them."""
+    spec = DeviceSpec.parse(next(iter(lost)))
+    task = "" if spec.job in (None, LOCALHOST) else f"{spec.job}:{spec.task}"
+    every = ", ".join(name for names in lost.values() for name in names)
+    return StepError(
+        "FAILED_PRECONDITION",
+        f"{task or 'the task'} was started again, and the variables that it held are gone: {every}."
+        " There is no checkpoint to restore them from, and first values would undo the training in "
+        "silence: run with --checkpoint DIR and --checkpoint-every N",
+        task=task,
+    )
+
+
+class Saver:
+    """Saves and restores the variables of `graph`; its session is opened when first needed.
+
+    Methods raise StepError.
+    """
+
+    def __init__(
+        self,
+        open_session: OpenSession,
+        graph: Graph,
+        checkpoints: Checkpoints | None,
+        tracing: Tracing,
+    ) -> None:
+        self._open_session = open_session
+        self._variables = variables_of(graph)
+        self._graph = saver_graph(graph)
+        self._checkpoints = checkpoints
+        self._tracing = tracing
+        self._context = NO_TRACING.run
+        self._session: Session | None = None
+
+    def lost(self) -> Mapping[str, list[str]]:
+        """Variables without a value, by the device that should hold them."""
+        checks = [f"save/is_initialized/{node.name}:0" for node in self._variables]
+        values = self._run(checks, {})
+        found: dict[str, list[str]] = {}
+        for node, value in zip(self._variables, values, strict=True):
+            if not value.item():
+                found.setdefault(node.requested_device, []).append(node.name)
+        return found
+
+    def save(self, step: int) -> None:
+        if self._checkpoints is not None:
+            self._traced("checkpoint.save", SAVE, self._checkpoints, step)
+
+    def restore(self, step: int) -> None:
+        assert self._checkpoints is not None
+        self._traced("checkpoint.restore", RESTORE, self._checkpoints, step)
+
+    def _traced(self, kind: str, target: str, checkpoints: Checkpoints, step: int) -> None:
+        with self._tracing.recorder.span(kind, self._tracing.run) as span:
+            self._context = span.context
+            try:
+                self._run(target, {f"{PREFIX}:0": literal_of("string", checkpoints.prefix(step))})
+            finally:
+                self._context = NO_TRACING.run
+            if target == SAVE:
+                checkpoints.commit(step)
+            self._tell(span, checkpoints, step)
+
+    def _tell(self, span: RareSpan, checkpoints: Checkpoints, step: int) -> None:
+        files = checkpoints.files(step)
+        span.set("vizdist.checkpoint.step", step)
+        span.set("vizdist.checkpoint.variables", len(self._variables))
+        span.set("vizdist.checkpoint.shards", len(files))
+        span.set("vizdist.bytes", sum(path.stat().st_size for path in files))
+
+    def _run(self, fetches: str | list[str], feeds: Mapping[str, Any]) -> Any:
+        if self._session is None:
+            self._session = self._open_session(self._graph, self._aside())
+        return self._session.run(fetches, feeds)
+
+    def _aside(self) -> Tracing:
+        """Its steps are no steps of the run: they lie within the span of what asked for them."""
+
+        def step(_: int) -> SpanContext:
+            return self._context
+
+        return Tracing(self._tracing.recorder, NO_TRACING.run, step)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()

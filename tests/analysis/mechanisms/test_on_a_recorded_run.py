@@ -1,10 +1,12 @@
 """`vizdist report --step` on a run that the real runtime recorded."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.golden_cases import GOLDEN
 from tracer.cli import main as tracer
 from vizdist.analysis.mechanisms import sessions, stages, transfers
 from vizdist.analysis.mechanisms.one_step import OneStep
@@ -76,3 +78,22 @@ def test_the_text_has_a_heading_for_each_section_and_json_the_same_sections(trac
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_word_of_it_is_there(trace: Trace, lang: Any) -> None:
     assert "{" not in report_text(trace, 1, lang)
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        ("x_pruned__grpc", "unneeded"),
+        ("iv_feed_inner__grpc", "fed"),
+        ("iv_feed_fetch__grpc", "fed"),
+    ],
+)
+def test_a_pruned_node_served_nothing_or_only_a_feed(case: str, why: str, tmp_path: Path) -> None:
+    golden = json.loads((GOLDEN / f"{case}.json").read_text())
+    flags = ["--in-process", "--out", str(tmp_path / "t")]
+    assert tracer(["run", str(GOLDEN / f"{case}.json"), *flags]) == 0
+    found = stages.find(one(open_trace(tmp_path / "t"), 1))
+    assert found is not None
+    assert {key: set(names) for key, names in found.pruned.items()} == {
+        why: set(golden["summary"]["dropped_client_nodes"])
+    }

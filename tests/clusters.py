@@ -77,36 +77,50 @@ class GrpcTasks:
         **options: Any,
     ) -> None:
         self._sockets = sockets
-        step_timeout_s = options.pop("step_timeout_s", 60.0)
-        devices, driver = options.pop("devices", {}), options.pop("driver", CUDA)
-        session_gc_s = options.pop("session_gc_s", 0.0)
-        passes = options.pop("passes", ())
-        clock = options.pop("clock", None)
-        if clock is not None:
-            options["clock"] = clock
+        self._recorder_of = recorder_of
+        self._step_timeout_s = options.pop("step_timeout_s", 60.0)
+        self._session_gc_s = options.pop("session_gc_s", 0.0)
+        self._devices, self._driver = options.pop("devices", {}), options.pop("driver", CUDA)
+        if options.get("clock", ...) is None:
+            del options["clock"]
+        self._options = options
         self.workers: dict[TaskName, Worker] = {}
         self.masters: dict[TaskName, Master] = {}
         self._transports: dict[TaskName, Transport] = {}
         self._servers: dict[TaskName, TaskServer] = {}
         for task in cluster.tasks():
-            recorder = recorder_of(task)
-            own = make_devices(task, devices.get(task, ("cpu:0",)), recorder, driver)
-            env = WorkerEnv(task, own, recorder, **options)
-            transport = Transport(str(task), recorder=recorder, sockets=sockets)
-            worker = Worker(env, WorkerCache(self._stubs(transport), recorder))
-            master = Master(
-                worker,
-                ClusterSpec({}),
-                step_timeout_s=step_timeout_s,
-                session_gc_s=session_gc_s,
-                passes=passes,
-            )
-            self.workers[task], self.masters[task] = worker, master
-            self._transports[task] = transport
-            self._servers[task] = serve(transport, worker, master, "127.0.0.1:0")
+            self._start(task, "127.0.0.1:0")
             cluster = cluster.with_address(task, self._servers[task].address)
+        self._cluster = cluster
         for master in self.masters.values():
             master.join(cluster)
+
+    def _start(self, task: TaskName, address: str) -> None:
+        recorder = self._recorder_of(task)
+        own = make_devices(task, self._devices.get(task, ("cpu:0",)), recorder, self._driver)
+        env = WorkerEnv(task, own, recorder, **self._options)
+        transport = Transport(str(task), recorder=recorder, sockets=self._sockets)
+        worker = Worker(env, WorkerCache(self._stubs(transport), recorder))
+        master = Master(
+            worker,
+            ClusterSpec({}),
+            step_timeout_s=self._step_timeout_s,
+            session_gc_s=self._session_gc_s,
+        )
+        self.workers[task], self.masters[task] = worker, master
+        self._transports[task] = transport
+        self._servers[task] = serve(transport, worker, master, address)
+
+    def stop(self, task: TaskName) -> None:
+        """It is gone as a killed process is: nobody is told, its connections break."""
+        self._servers[task].stop()
+        self._transports[task].close()
+        self.workers[task].close()
+
+    def restart(self, task: TaskName) -> None:
+        """Another life on the same address, which knows nothing of the one before."""
+        self._start(task, self._servers[task].address)
+        self.masters[task].join(self._cluster)
 
     @staticmethod
     def _stubs(transport: Transport) -> Callable[[TaskName, str], WorkerInterface]:

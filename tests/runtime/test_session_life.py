@@ -141,8 +141,8 @@ def test_two_partial_runs_of_one_session_do_not_meet(start_cluster: Start) -> No
     ("fetches", "feeds", "text"),
     [
         ([], ["x:0"], "The feed x:0 has already been fed."),
-        ([], ["w:0"], "The feed w:0 was not specified in partial_run_setup."),
-        (["w:0"], [], "The fetch w:0 was not specified in partial_run_setup."),
+        ([], ["sum:0"], "The feed sum:0 was not specified in partial_run_setup."),
+        (["x:0"], [], "The fetch x:0 was not specified in partial_run_setup."),
         (
             ["product:0"],
             ["y:0"],
@@ -211,7 +211,8 @@ def test_a_callable_is_made_once_run_by_handle_and_released(start_cluster: Start
 
 def test_a_callable_of_what_is_not_there_is_refused_when_it_is_made(start_cluster: Start) -> None:
     session = start_cluster(CLUSTER).session(in_parts())
-    assert "no operation 'sun'" in refused(lambda: session.make_callable(["sun:0"])).message
+    error = refused(lambda: session.make_callable(["sun:0"]))
+    assert "'sun', does not exist in the graph. Near are sum." in error.message
 
 
 def test_too_few_feeds_of_a_callable_are_counted(start_cluster: Start) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Self
 import torch
 
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
-from tracer.model.graph import Graph, Input, Node
+from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
 from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.client_names import check_fetch, feed_check, fetch_names, tensor_fed
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
@@ -56,15 +57,30 @@ NO_TRACING = Tracing(NO_RECORDER, _unsampled(0), _unsampled)
 class _Plan:
     """What a list of fetches asks for: `node:port` fetches a tensor, `node` only runs it.
 
-    A fetch that is also fed is answered from the feed.
+    A fetch that is also fed is answered from the feed. `full` are the feeds' names with their
+    ports, `checks` what their values must be.
     """
 
-    def __init__(self, fetches: Sequence[str], feeds: Sequence[str]) -> None:
+    def __init__(self, graph: Graph, fetches: Sequence[str], feeds: Sequence[str]) -> None:
+        for name in fetches:
+            check_fetch(graph, name)
+        self.full = tuple(tensor_fed(graph, name) for name in feeds)
+        self.is_full = self.full == tuple(feeds)
+        self.checks = tuple(
+            (name, check) for name in self.full if (check := feed_check(graph, name)) is not None
+        )
         self.names = tuple(fetches)
         wanted = dict.fromkeys(fetches)
-        self.fetches = tuple(name for name in wanted if ":" in name and name not in feeds)
+        self.fetches = tuple(name for name in wanted if ":" in name and name not in self.full)
         self.targets = tuple(name for name in wanted if ":" not in name)
-        self.request = RequestNames(tuple(feeds), self.fetches, self.targets)
+        self.request = RequestNames(self.full, self.fetches, self.targets)
+
+    def feeds(self, given: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """By full name, each checked. Raises StepError."""
+        feeds = given if self.is_full else dict(zip(self.full, given.values(), strict=True))
+        for name, check in self.checks:
+            check(feeds[name])
+        return feeds
 
     def values(self, feeds: Mapping[str, torch.Tensor], result: RunStepResult) -> list[Value]:
         fetched = result.fetched
@@ -123,9 +139,9 @@ class Session:
         Targets give None. `record` maps attributes of the step's span to fetches that become their
         values.
         """
+        self._check_open()
         feeds = {} if feeds is None else feeds
-        names = (fetches,) if isinstance(fetches, str) else tuple(fetches)
-        values = self._run(self._plan(names, tuple(feeds)), feeds, record)
+        values = self._run(self._plan(fetch_names(fetches), tuple(feeds)), feeds, record)
         return values[0] if isinstance(fetches, str) else values
 
     def make_callable(
@@ -152,18 +168,20 @@ class Session:
     def _plan(self, fetches: tuple[str, ...], feeds: tuple[str, ...]) -> _Plan:
         plan = self._plans.get((fetches, feeds))
         if plan is None:
-            plan = self._plans[fetches, feeds] = _Plan(fetches, feeds)
+            plan = self._plans[fetches, feeds] = _Plan(self._graph, fetches, feeds)
         return plan
 
     def _run(
         self, plan: _Plan, feeds: Mapping[str, torch.Tensor], record: Mapping[str, str] | None
     ) -> list[Value]:
+        fed = plan.feeds(feeds)
+
         def send(context: SpanContext) -> RunStepResult:
             return self._master.run_step(
-                RunStepRequest(self.handle, feeds, plan.fetches, plan.targets, context)
+                RunStepRequest(self.handle, fed, plan.fetches, plan.targets, context)
             )
 
-        return self._step(plan, feeds, record, send)
+        return self._step(plan, fed, record, send)
 
     def _run_callable(
         self,
@@ -172,12 +190,14 @@ class Session:
         tensors: tuple[torch.Tensor, ...],
         record: Mapping[str, str] | None,
     ) -> list[Value]:
+        self._check_open()
+        feeds = plan.feeds(dict(zip(plan.full, tensors, strict=True)))
+
         def send(context: SpanContext) -> RunStepResult:
             return self._master.run_callable(
                 RunCallableRequest(self.handle, handle, tensors, context)
             )
 
-        feeds = dict(zip(plan.request.feeds, tensors, strict=True))
         return self._step(plan, feeds, record, send)
 
     def _step(
@@ -187,9 +207,6 @@ class Session:
         record: Mapping[str, str] | None,
         send: Callable[[SpanContext], RunStepResult],
     ) -> list[Value]:
-        self._check_open()
-        for name, tensor in feeds.items():
-            self._check_feed(name, tensor)
         self.num_steps += 1
         context = self._tracing.step(self.num_steps)
         return self._traced(context, plan, feeds, send, record or {})
@@ -229,37 +246,19 @@ class Session:
         feeds: Mapping[str, torch.Tensor],
     ) -> list[Value]:
         self._check_open()
-        for name, tensor in feeds.items():
-            self._check_feed(name, tensor)
         plan = self._plan(tuple(fetches), tuple(feeds))
+        fed = plan.feeds(feeds)
 
         def send(context: SpanContext) -> RunStepResult:
             return self._master.run_step(
-                RunStepRequest(self.handle, feeds, plan.fetches, (), context, handle)
+                RunStepRequest(self.handle, fed, plan.fetches, (), context, handle)
             )
 
-        return self._traced(context, plan, feeds, send, {}, {"vizdist.partial_run": handle})
+        return self._traced(context, plan, fed, send, {}, {"vizdist.partial_run": handle})
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise StepError("FAILED_PRECONDITION", "Attempted to use a closed Session.")
-
-    def _check_feed(self, name: str, tensor: torch.Tensor) -> None:
-        node = self._graph.get(Input.parse(name).node)
-        shape = None if node is None else node.attrs.get("shape")
-        if shape is None or node is None or node.op not in ("Placeholder", "PlaceholderV2"):
-            return
-        given = tuple(tensor.shape)
-        fits = len(shape) == len(given) and all(
-            want in (None, -1, have) for want, have in zip(shape, given, strict=True)
-        )
-        if not fits:
-            raise StepError(
-                "INVALID_ARGUMENT",
-                f"Cannot feed value of shape {given} for Tensor {name}, which has shape "
-                f"{tuple(shape)}",
-                node=node.name,
-            )
 
     def close(self) -> None:
         if self._is_closed:

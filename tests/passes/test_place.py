@@ -6,7 +6,8 @@ from tracer.model.cluster import DeviceName, TaskName
 from tracer.model.graph import Graph, GraphError, Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.registry import lookup
-from tracer.passes.place import PlacementError, check_graph, place
+from tracer.passes.place import check_graph, place
+from tracer.passes.placement_error import PlacementError
 
 PS = TaskName("ps", 0).device()
 W0 = TaskName("worker", 0).device()
@@ -152,9 +153,12 @@ def test_what_reads_a_shape_goes_with_the_tensor() -> None:
             "/job:nosuch/task:0",
             r"assigned to /job:nosuch/task:0 but available devices are \[ /job:ps",
         ),
-        ("/job:worker/task:9", "operation bad"),
+        (
+            "/job:worker/task:9",
+            r"operation bad \(tests/passes/test_place.py:\d+\): .* near is /job:w",
+        ),
         ("/device:TPU:0", "Make sure the device specification refers to a valid device"),
-        ("/jobs:ps", "operation bad: 'jobs:ps'"),
+        ("/jobs:ps", r"operation bad \(tests/passes/test_place.py:\d+\): 'jobs:ps'"),
     ],
 )
 def test_a_device_that_is_not_there_is_named_with_those_that_are(request_: str, hint: str) -> None:
@@ -167,6 +171,90 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are(request_: str, 
         place(graph, DEVICES, W0, lookup)
     with pytest.raises(PlacementError, match=hint):
         check_graph(graph, DEVICES, lookup)
+
+
+def refusal(b: GraphBuilder, devices: tuple[DeviceName, ...] = DEVICES) -> str:
+    """What is said of a graph that cannot be placed, of all of it as of a part."""
+    with pytest.raises(PlacementError) as checked:
+        check_graph(b.graph(), devices, lookup)
+    with pytest.raises(PlacementError) as placing:
+        place(b.graph(), devices, W0, lookup)
+    assert str(checked.value) == str(placing.value)
+    return str(placing.value)
+
+
+def test_who_blocks_a_group_is_named_with_the_group_and_what_there_is() -> None:
+    b = GraphBuilder()
+    with b.device("/job:worker"):
+        b.op("NoOp", name="one")
+    b.op("NoOp", name="open", _class=["loc:@one"])
+    with b.device("/device:CPU:1"):
+        b.op("NoOp", name="fits", _class=["loc:@one"])
+    with b.device("/job:ps"):
+        b.op("NoOp", name="other", _class=["loc:@one"])
+    said = refusal(b)
+    assert "nodes 'one' and 'other'" in said
+    assert "open (NoOp (" in said
+    assert "asks for nothing;" in said
+    assert "asks for /job:ps and blocks. Available devices are [ /job:ps/replica:0" in said
+
+
+def test_requests_that_no_device_meets_together_are_refused() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        b.op("NoOp", name="one")
+    with b.device("/device:CPU:1"):
+        b.op("NoOp", name="other", _class=["loc:@one"])
+    assert "ask for /job:ps and /device:CPU:1" in refusal(b)
+
+
+def test_a_long_group_is_not_told_member_by_member() -> None:
+    b = GraphBuilder()
+    for number in range(20):
+        b.op("NoOp", name=f"n{number}", _class=["loc:@n0"])
+    with b.device("/job:ps"):
+        b.op("NoOp", name="ps", _class=["loc:@n0"])
+    with b.device("/job:worker"):
+        b.op("NoOp", name="worker", _class=["loc:@n0"])
+    said = refusal(b)
+    assert said.count("asks for") == 8
+    assert "worker (NoOp" in said
+    assert "; 14 more. Available" in said
+
+
+GPU = TaskName("worker", 0).device("GPU")
+
+
+def test_what_has_no_kernel_for_gpus_stays_off_them() -> None:
+    b = GraphBuilder()
+    b.op("RestoreV2", name="restore", dtypes=["float32"])
+    b.op("NoOp", name="n")
+    found = placed(b, (*DEVICES, GPU))
+    assert found["restore"] == (str(W0), "default")
+    assert found["n"] == (str(GPU), "default")
+
+
+def test_a_group_of_a_gpus_variable_and_an_op_without_a_kernel_there_is_refused() -> None:
+    b = GraphBuilder()
+    with b.device("/device:GPU:0"):
+        variable(b)
+    b.op("RestoreV2", name="restore", dtypes=["float32"], _class=["loc:@v"])
+    said = refusal(b, (*DEVICES, GPU))
+    assert "operation restore (" in said
+    assert "RestoreV2 has a kernel for CPU only. The group: v (VarHandleOp" in said
+    assert "asks for /device:GPU:0; restore" in said
+    assert "asks for nothing and blocks" in said
+
+
+def test_a_variable_that_a_loop_brings_in_holds_its_readers() -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        v = variable(b)
+    enter = b.op("Enter", v, name="enter", T="resource", frame_name="loop", is_constant=True)
+    with b.device("/job:worker/task:1"):
+        b.op("ReadVariableOp", enter, name="read", dtype="float32")
+    found = placed(b)
+    assert found["enter"] == found["read"] == (str(PS), "resource")
 
 
 @pytest.mark.parametrize(("op", "port", "count"), [("Placeholder", 1, 1), ("NoOp", 0, 0)])

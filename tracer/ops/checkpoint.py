@@ -154,6 +154,7 @@ OPS: tuple[OpDef, ...] = (
         infer=_string,
         host_inputs=(0, 1, 2),
         host_outputs=(0,),
+        device_types=("CPU",),
         says="`model.ckpt-10` → `model.ckpt-10-00000-of-00002`.",
     ),
     OpDef(
@@ -161,6 +162,7 @@ OPS: tuple[OpDef, ...] = (
         _bind_save,
         num_outputs=0,
         stateful=True,
+        device_types=("CPU",),
         says="Writes tensors under their names into one file of the checkpoint folder.",
     ),
     OpDef(
@@ -169,6 +171,7 @@ OPS: tuple[OpDef, ...] = (
         num_outputs=lambda node: len(node.attrs["dtypes"]),
         infer=_specs,
         stateful=True,
+        device_types=("CPU",),
         says="Reads tensors by name from the files of a checkpoint.",
     ),
 )

@@ -187,6 +187,7 @@ class OpDef:
     `is_async`: it binds to an AsyncKernel, which waits without a thread (a queue that is empty): its
     call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD, and is
     never computed ahead of a step.
+    `device_types` are those that have a kernel for it; without any, all have.
     """
 
     name: str
@@ -204,6 +205,7 @@ class OpDef:
     says: str = ""
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()
+    device_types: tuple[str, ...] = ()
 
     def outputs_of(self, node: Node) -> int:
         return self.num_outputs if isinstance(self.num_outputs, int) else self.num_outputs(node)

@@ -13,7 +13,10 @@ from vizdist.store.trace import StepInfo, Trace
 
 #: what is compared; a wait is an effect, so it is blamed only where nothing else explains enough
 MEASURES = ("register", "run", "queueing", "transfer", "rpc", "wait")
-REGISTRATION = ("graph.prune", "graph.place", "graph.partition", "graph.register")
+REGISTRATION = (
+    *("graph.prune", "graph.place", "graph.optimize"),
+    *("graph.partition", "graph.register"),
+)
 EXPLAINS = 0.3  #: part of the delay that a cause must account for
 
 _Measured = dict[tuple[str, str, str], tuple[int, int]]  #: (measure, task, name) → (ns, span)

@@ -63,4 +63,6 @@ def found_of_step(one: OneStep) -> dict[str, Any]:
     """The same as plain data, a section where it was found."""
     found = {name: section.find(one) for name, section in SECTIONS.items()}
     known = {name: part for name, part in found.items() if part is not None}
-    return {"step": one.step.number, "task": one.step.task, **known}
+    step = one.step
+    head = {"step": step.number, "task": step.task, "start_ns": step.start - one.trace.start}
+    return {**head, **known}

@@ -10,7 +10,15 @@ import pytest
 
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.mechanisms import calls, control_flow, executor, leftovers, queues, transfers
+from vizdist.analysis.mechanisms import (
+    calls,
+    control_flow,
+    executor,
+    failures,
+    leftovers,
+    queues,
+    transfers,
+)
 from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.transfers import Transfer
@@ -217,3 +225,20 @@ def test_iterations_one_after_the_other_are_never_two(step_of: Callable[..., One
     assert found is not None
     [frame] = found.frames
     assert (frame.iterations, frame.most, frame.deferred) == (2, 1, 1)
+
+
+def test_what_a_dead_task_left_unfinished_comes_before_the_errors_of_its_peers(
+    step_of: Callable[..., OneStep],
+) -> None:
+    one = step_of(
+        changed("rpc.server", flags=Flag.UNFINISHED, end=EPOCH + 470),
+        changed(RECV, flags=Flag.ERROR),
+        changed("rpc.client", flags=Flag.ERROR),
+    )
+    found = failures.find(one)
+    assert found is not None
+    assert [(each.task, each.is_unfinished, each.after_ns) for each in found.failures] == [
+        ("ps:0", True, 470),
+        ("worker:0", False, 590),
+        ("worker:0", False, 600),
+    ]

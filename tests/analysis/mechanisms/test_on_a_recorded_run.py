@@ -65,7 +65,7 @@ def test_the_text_has_a_heading_for_each_section_and_json_the_same_sections(trac
     told: dict[str, Any] = json.loads(report_json(trace, 2))
     [mechanisms] = told["mechanisms"]
     text = report_text(trace, 2)
-    assert mechanisms.keys() - {"step", "task"} <= SECTIONS.keys()
+    assert mechanisms.keys() - {"step", "task", "start_ns"} <= SECTIONS.keys()
     assert {"stages", "sessions", "executor", "transfers", "leftovers"} <= mechanisms.keys()
     assert "calls" not in mechanisms  # one process makes no call
     assert "control_flow" not in mechanisms

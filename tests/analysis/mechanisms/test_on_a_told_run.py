@@ -6,6 +6,7 @@ import pytest
 
 from tests.analysis.mechanisms.told_run import ToldRun
 from vizdist.analysis.mechanisms import caches, failures, history, sessions
+from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.step_report import found_of_step, told_of_step
 
 
@@ -82,6 +83,25 @@ def test_a_step_tells_the_last_checkpoint_before_it_and_what_happened_next_to_it
     assert restart.facts == {"peer": "ps:0", "attempt": 2}
 
 
+def test_what_happened_belongs_to_the_step_that_was_lost_not_to_the_one_that_ran_again(
+    told: ToldRun,
+) -> None:
+    for number in (1, 2):
+        with told.step(number):
+            pass
+    told.span("session.recover", lost_step=2, resumed_step=1)
+    for number in (1, 2, 3):
+        with told.step(number, life=2):
+            pass
+    lost = told.one_step(2)
+    found = history.find(lost)
+    assert found is not None
+    assert [event.kind for event in found.events] == ["session.recover"]
+    again = OneStep(lost.trace, lost.trace.steps[3])
+    assert (again.step.number, again.step.start > lost.step.start) == (2, True)
+    assert history.find(again) is None
+
+
 def test_nothing_happened_around_a_quiet_step(told: ToldRun) -> None:
     with told.step(1):
         pass
@@ -105,6 +125,6 @@ def test_a_step_that_proves_little_says_little(told: ToldRun) -> None:
     with told.step(1, session__handle="aa"):
         pass
     one = told.one_step(1)
-    assert found_of_step(one).keys() == {"step", "task", "sessions"}
+    assert found_of_step(one).keys() == {"step", "task", "start_ns", "sessions"}
     [lines] = told_of_step(one, "en")
     assert lines[0] == "The ids of step 1 of worker:0"

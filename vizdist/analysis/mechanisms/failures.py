@@ -15,7 +15,7 @@ from vizdist.store.details import hex_id
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A span that failed or never ended; `after_ns` is when, from the step's start on."""
+    """A span that failed, or never ended; `after_ns` counts from the step's start."""
 
     task: str
     kind: str
@@ -37,8 +37,7 @@ def find(one: OneStep) -> Failures | None:
     if not len(places):
         return None
     spans = one.trace.all.take(places)
-    is_open = (spans.flags & Flag.UNFINISHED) != 0
-    order = np.lexsort((~spans.is_kind("op.run"), spans.end, is_open))
+    order = np.lexsort((~spans.is_kind("op.run"), spans.end))
     return Failures([_failure(one, int(places[at])) for at in order])
 
 

@@ -51,10 +51,13 @@ def find(one: OneStep) -> History | None:
 
 
 def _around(one: OneStep) -> tuple[int, int]:
-    """From the start of this client's step before to that of its next."""
-    own = [step for step in one.trace.steps if step.task == one.step.task]
-    before = [step.start for step in own if step.number < one.step.number]
-    after = [step.start for step in own if step.number > one.step.number]
+    """From the start of this client's step before to that of its next.
+
+    By time: after a task was lost, steps run again under their numbers.
+    """
+    starts = [step.start for step in one.trace.steps if step.task == one.step.task]
+    before = [start for start in starts if start < one.step.start]
+    after = [start for start in starts if start > one.step.start]
     return max(before, default=one.trace.start - 1), min(after, default=one.trace.end + 1)
 
 

@@ -32,20 +32,21 @@ def test_a_span_is_as_long_as_the_clock_says() -> None:
         writer, start = recorder.writer(), recorder.now()
         span = writer.begin(op, STEP.under(7), start)
         clock.advance(7_000_000)
-        writer.end(start, recorder.now(), start - 5, 64, recorder.key("k"), 0, Flag.DEAD, 2)
+        writer.end(start, recorder.now(), start - 5, 64, recorder.key("77:4"), 0, Flag.DEAD, 2)
         (seen,) = recording.spans()
     assert (seen.kind, seen.name, seen.task, seen.lane) == ("op.run", "mm", "worker:0", "executor")
     assert seen.end - seen.start == 7_000_000
     assert (seen.span, seen.parent, seen.step) == (span, 7, 3)
     assert (seen.trace_hi, seen.trace_lo) == (STEP.trace_hi, STEP.trace_lo)
-    assert (seen.ready, seen.num_bytes, seen.key) == (start - 5, 64, "k")
+    assert (seen.ready, seen.num_bytes, seen.key) == (start - 5, 64, "77:4")
     assert seen.attributes == {
         "vizdist.op": "MatMul",
         "vizdist.dead": True,
         "vizdist.step.number": 3,
         "vizdist.ready_ns": start - 5,
         "vizdist.bytes": 64,
-        "vizdist.rendezvous.key": "k",
+        "vizdist.frame.id": "77",  # of an op the key says where it ran
+        "vizdist.iteration": 4,
         "vizdist.variable.version": 2,
     }
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.clusters import TestCluster
-from tests.golden_cases import CASES, GOLDEN
+from tests.golden_cases import CASES, CONTROL_FLOW_CASES, GOLDEN
 from tracer.model.graph import Literal
 from tracer.model.graph_json import graph_file_from_json
 from tracer.model.literal import value_of
@@ -15,7 +15,7 @@ from tracer.ops.dtypes import literal_to_tensor
 
 
 @pytest.mark.parametrize("executor", ["generated", "queue"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", (*CASES, *CONTROL_FLOW_CASES))
 def test_a_step_gives_what_tensorflow_gave(
     start_cluster: Callable[..., TestCluster], case: str, executor: str
 ) -> None:

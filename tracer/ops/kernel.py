@@ -24,7 +24,8 @@ Kernel = Callable[..., Any]
 #: takes a wait back: the kernel then ends with CANCELLED, unless it has ended meanwhile
 Cancel = Callable[[], None]
 
-#: (done, *inputs) → None, or how to take the wait back if the step fails meanwhile; `done`: Done
+#: a Kernel that waits: (done, *inputs) → None, or how to take the wait back if the step fails
+#: meanwhile; `done`: Done
 AsyncKernel = Callable[..., Cancel | None]
 
 #: (node, inputs as far as they are known) → the outputs' specs; see tracer.ops.shapes
@@ -184,14 +185,14 @@ class OpDef:
     there without work for a GPU, since they are its inputs or share their memory. `host_inputs` and
     `host_outputs` are the ports that hold values for the host (shapes, axes), also where the kernel
     runs on a GPU (TF's `HostMemory`); -1 is the last one.
-    `is_async`: it binds to an AsyncKernel, which waits without a thread (a queue that is empty): its
-    call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD, and is
-    never computed ahead of a step.
+    `is_async`: it binds to an AsyncKernel, which waits without a thread (a queue that is empty):
+    its call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD,
+    and is never computed ahead of a step.
     `device_types` are those that have a kernel for it; without any, all have.
     """
 
     name: str
-    bind: Callable[[Node, OpContext], Kernel | AsyncKernel]
+    bind: Callable[[Node, OpContext], Kernel]
     num_outputs: int | Callable[[Node], int] = 1
     infer: Infer | None = None
     stateful: bool = False

@@ -36,6 +36,7 @@ class DeviceThread:
                 turn.run(work)
             except Exception:  # noqa: BLE001 (the thread must live on)
                 _log.exception("work on %s failed", self._name)
+            del work  # it holds a step's values, and the next one may be long in coming
 
     def close(self, timeout: float = 5.0) -> None:
         self._queue.put(None)

@@ -4,6 +4,9 @@ No thread waits: a `_Recv`'s answer counts its segments down on the thread that 
 whoever counts to zero runs the segment in its turn, or hands it to the device's thread where it is
 known to be long. After a failure everything still counts down, only nothing computes any more, so a
 partition always ends exactly once, when all its answers are in.
+
+A `_Recv` may get word that its value is dead, for it lies on a branch that was not taken. Then all
+nodes that need it are dead, which are whole segments: only their `_Send`s run, to say so.
 """
 
 import time
@@ -13,17 +16,19 @@ from functools import partial
 import torch
 
 from tracer.model.trace_folder import Flag
+from tracer.ops.kernel import DEAD
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.runtime import turn
 from tracer.runtime.interfaces import Received, StepError
-from tracer.runtime.prepared import PreparedNode, PreparedPartition
+from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
 from tracer.runtime.segment_code import SegmentCode, compile_segment
 from tracer.runtime.segments import Segment, cut_into_segments
 from tracer.runtime.step_run import (
     ExecutorDone,
     StepRun,
     close_recv,
+    dead_result,
     device_error,
     error_at,
     value_of,
@@ -97,7 +102,7 @@ class _Run:
     needed, whatever thread an answer comes on.
     """
 
-    __slots__ = ("counts", "done", "error", "executor", "frame", "left", "send", "step")
+    __slots__ = ("counts", "dead", "done", "error", "executor", "frame", "left", "send", "step")
 
     def __init__(self, executor: GeneratedExecutor, step: StepRun, done: ExecutorDone) -> None:
         self.executor = executor
@@ -107,6 +112,7 @@ class _Run:
         self.frame = executor.frame.copy()
         self.counts = [count.copy() for count in executor.counts]
         self.left = executor.left.copy()
+        self.dead: set[int] = set()  # segments
         self.send = step.rendezvous.local.send
 
     def start(self) -> None:
@@ -131,7 +137,11 @@ class _Run:
             if span is not None:
                 is_remote = node.source is not None
                 when = close_recv(executor.recorder, span, received, is_remote=is_remote)
-            self.frame[recv.slot] = value_of(executor.partition, node, received, span)
+            value = value_of(node, received, span)
+            if value is DEAD:
+                self.dead.update(recv.segments)
+            else:
+                self.frame[recv.slot] = value
         except Exception as error:  # noqa: BLE001 (as of a kernel)
             self.fail(error_at(executor.partition, node, error))
         self.count_down(recv.segments, when)
@@ -157,7 +167,10 @@ class _Run:
         if self.error is None:
             start = time.perf_counter_ns()
             try:
-                self.compute(part.code, when)
+                if self.dead and number in self.dead:
+                    self.bury(part.segment, when)
+                else:
+                    self.compute(part.code, when)
             except Exception as error:  # noqa: BLE001 (kernels may raise anything)
                 partition = self.executor.partition
                 position = part.code.failed_node(error)
@@ -168,6 +181,22 @@ class _Run:
 
     def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (traced)
         code.plain(self.frame, self.send, self.step.args, self.step.results)
+
+    def bury(self, segment: Segment, when: int) -> None:
+        """What waits for a dead segment needs the same value, and more: it is dead too."""
+        self.dead.update(segment.successors)
+        for position in segment.nodes:
+            self.bury_node(self.executor.partition.nodes[position], when)
+
+    def bury_node(self, node: PreparedNode, when: int) -> None:  # noqa: ARG002 (traced)
+        self.hand_on(node, 0)
+
+    def hand_on(self, node: PreparedNode, span: int) -> None:
+        """Lets others know that a value is dead."""
+        if node.kind is Kind.SEND:
+            self.send(node.key, None, True, span)
+        elif node.kind is Kind.RETVAL:
+            raise dead_result(self.executor.partition, node)
 
     def now(self) -> int:
         return 0
@@ -218,6 +247,14 @@ class _TracedRun(_Run):
             )
         finally:
             writer.let_go(code.site, row, recorder.now())
+
+    def bury_node(self, node: PreparedNode, when: int) -> None:
+        """What is dead is recorded, and takes no time."""
+        recorder = self.executor.recorder
+        writer, now = recorder.writer(), recorder.now()
+        span = writer.begin(node.site, self.context, now)
+        self.hand_on(node, span)
+        writer.end(now, recorder.now(), when, key=node.key_number, flags=Flag.DEAD)
 
     def now(self) -> int:
         return self.executor.recorder.now()

@@ -45,7 +45,7 @@ class GraphManager:
             prepared = [prepare(self._env, part, bind, handle, graph_id) for part in parts]
             executors = [self._executor(part) for part in prepared]
             ends = self._ends(graph)
-            waits_for_nobody = len(parts) == 1 and not ends
+            waits_for_nobody = len(parts) == 1 and prepared[0].is_straight and not ends
             is_alone = self._env.task.job == LOCALHOST and waits_for_nobody
             self._graphs[handle] = RegisteredGraph(executors, ends, is_alone=is_alone)
             self._handles.miss()
@@ -74,7 +74,7 @@ class GraphManager:
         return parts
 
     def _executor(self, partition: PreparedPartition) -> Executor:
-        if self._env.executor == "queue":
+        if self._env.executor == "queue" or not partition.is_straight:
             return QueueExecutor(partition, self._env.recorder)
         return GeneratedExecutor(partition, self._env.recorder)
 

@@ -6,18 +6,22 @@ Done once, when a graph is registered, so that a step looks nothing up.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from tracer.model.cluster import DeviceName, TaskName
-from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, Input, Node, Partition
+from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, GraphError, Input, Node, Partition
 from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
 from tracer.ops.variable import read
+from tracer.passes.frames import CONTROL_FLOW, ROOT, Frame, Frames
 from tracer.runtime.devices import Device
 from tracer.runtime.gpu_side import GpuSide
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.worker_env import WorkerEnv
+
+T = TypeVar("T")
 
 
 class Kind(Enum):
@@ -26,6 +30,17 @@ class Kind(Enum):
     RECV = auto()
     ARG = auto()  #: a feed of a task without cluster: taken from the call, not from a rendezvous
     RETVAL = auto()
+    ASYNC = auto()
+
+
+class Flow(Enum):
+    """How a node differs in what its inputs and its end bring about."""
+
+    MERGE = auto()
+    ENTER = auto()
+    EXIT = auto()
+    NEXT_ITERATION = auto()
+    TRIGGER = auto()  #: is never dead
 
 
 KINDS: Mapping[str, Kind] = {
@@ -35,6 +50,13 @@ KINDS: Mapping[str, Kind] = {
     "_HostRecv": Kind.RECV,
     "_Arg": Kind.ARG,
     "_Retval": Kind.RETVAL,
+}
+FLOWS: Mapping[str, Flow] = {
+    "Merge": Flow.MERGE,
+    "Enter": Flow.ENTER,
+    "Exit": Flow.EXIT,
+    "NextIteration": Flow.NEXT_ITERATION,
+    "ControlTrigger": Flow.TRIGGER,
 }
 
 
@@ -49,6 +71,9 @@ class PreparedNode:
 
     On a GPU, `site` is that of a launch and `run_site` that of the op on its stream, 0 where there
     is nothing to launch. `sends` of a `_Send` is what hands a value of its GPU over.
+
+    `frame` is the loop in which it runs, `opens` the one that an Enter takes its value to, to every
+    iteration if it `is_invariant`. `index` counts arguments and results.
     """
 
     name: str
@@ -66,17 +91,38 @@ class PreparedNode:
     is_read: bool = False
     run_site: int = 0
     sends: Kernel | None = None
+    controls: tuple[int, ...] = ()
+    flow: Flow | None = None
+    frame: str = ROOT
+    opens: str = ""
+    is_invariant: bool = False
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFrame:
+    """A loop, or the root; both sites are those of its recording."""
+
+    name: str
+    parallel_iterations: int = 1
+    frame_site: int = 0
+    iteration_site: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedPartition:
-    """Nodes in an order where inputs come first and a `_Send` follows its source."""
+    """Nodes in an order where inputs come first and a `_Send` follows its source.
+
+    One that `is_straight` runs each node once and waits for nothing but `_Recv`s.
+    """
 
     device: Device
     task: str
     nodes: tuple[PreparedNode, ...]
     num_values: int
     site: int
+    is_straight: bool
+    frames: Mapping[str, PreparedFrame]
 
 
 #: (node, op, context) → kernel; stateful ones are shared by name in a session (TF's op segment)
@@ -99,8 +145,17 @@ def prepare(
         lane=f"partition {device.name.short}",
         attributes=attributes,
     )
-    nodes, num_values = _Preparation(env, device, bind, partition.graph).nodes()
-    return PreparedPartition(device, env.name, nodes, num_values, site)
+    preparation = _Preparation(env, device, bind, partition.graph)
+    nodes = preparation.nodes()
+    return PreparedPartition(
+        device,
+        env.name,
+        nodes,
+        preparation.num_values,
+        site,
+        preparation.is_straight,
+        preparation.frames(),
+    )
 
 
 def in_running_order(graph: Graph) -> list[str]:
@@ -133,25 +188,59 @@ class _Preparation:
         self._context = OpContext(device.name, device.torch_device, env.resources, env.clock)
         self._order = in_running_order(graph)
         self._position = {name: i for i, name in enumerate(self._order)}
+        self._ops = {name: self._op(graph[name]) for name in self._order}
         self._first_value: dict[str, int] = {}
-        self._num_values = 0
+        self.num_values = 0
+        for name in self._order:
+            self._first_value[name] = self.num_values
+            self.num_values += self._num_outputs(graph[name])
+        self._frames = self._frames_of(graph)
         self._gpu: GpuSide | None = None
         if device.gpu is not None:
             self._gpu = GpuSide(env.recorder, device, graph, self._op)
 
-    def nodes(self) -> tuple[tuple[PreparedNode, ...], int]:
-        return tuple(self._node(self._graph[name]) for name in self._order), self._num_values
+    @property
+    def is_straight(self) -> bool:
+        return not any(op.is_control_flow or op.is_async for op in self._ops.values())
 
-    def _node(self, node: Node) -> PreparedNode:
-        op = self._op(node)
-        num_outputs, kernel = self._bound(node, op)
-        self._first_value[node.name] = self._num_values
-        outputs = tuple(range(self._num_values, self._num_values + num_outputs))
-        self._num_values += num_outputs
+    def nodes(self) -> tuple[PreparedNode, ...]:
+        return tuple(self._node(self._graph[name], self._ops[name]) for name in self._order)
+
+    def frames(self) -> dict[str, PreparedFrame]:
+        loops = {frame.name: self._frame(frame) for frame in self._frames or ()}
+        return {ROOT: PreparedFrame(ROOT), **loops}
+
+    def _frames_of(self, graph: Graph) -> Frames | None:
+        if not any(node.op in CONTROL_FLOW for node in graph.nodes):
+            return None
+        try:
+            return Frames(graph)
+        except GraphError as error:
+            raise StepError("INVALID_ARGUMENT", str(error), task=self._env.name) from error
+
+    def _frame(self, frame: Frame) -> PreparedFrame:
+        told: dict[str, Any] = {"vizdist.frame.name": frame.name, **self._device.told}
+        site = partial(
+            self._env.recorder.site,
+            name=frame.name,
+            lane=f"loops {self._device.name.short}",
+        )
+        width = {"vizdist.parallel_iterations": frame.parallel_iterations}
+        return PreparedFrame(
+            frame.name,
+            frame.parallel_iterations,
+            site("frame.run", attributes=told | width),
+            site("iteration.run", attributes=told),
+        )
+
+    def _node(self, node: Node, op: OpDef) -> PreparedNode:
+        kernel = self._bound(node, op)
+        first = self._first_value[node.name]
+        outputs = tuple(range(first, first + self._num_outputs(node)))
         before = {*(i.node for i in node.inputs), *node.control_inputs}
-        kind = KINDS.get(node.op, Kind.KERNEL)
+        kind = Kind.ASYNC if op.is_async else KINDS.get(node.op, Kind.KERNEL)
         transfers = kind in (Kind.SEND, Kind.RECV)
-        key = "" if kind is Kind.KERNEL else rendezvous_key(node)
+        key = rendezvous_key(node) if node.op in KINDS else ""
         return PreparedNode(
             node.name,
             kind,
@@ -168,7 +257,17 @@ class _Preparation:
             is_read=kind in (Kind.SEND, Kind.RETVAL) and kernel is read,
             run_site=self._gpu.run_site(node, op) if self._gpu else 0,
             sends=self._gpu.sender(node) if self._gpu and kind is Kind.SEND else None,
+            controls=tuple(self._position[name] for name in node.control_inputs),
+            flow=FLOWS.get(node.op),
+            frame=self._frame_of(node),
+            opens=self._frames.of(node.name) if self._frames and node.op == "Enter" else "",
+            is_invariant=bool(node.attrs.get("is_constant")),
+            index=int(node.attrs.get("index", 0)),
         )
+
+    def _frame_of(self, node: Node) -> str:
+        """The loop in which the node runs."""
+        return self._frames.of_inputs(node.name) if self._frames else ROOT
 
     def _op(self, node: Node) -> OpDef:
         try:
@@ -176,10 +275,16 @@ class _Preparation:
         except UnknownOp as error:
             raise self._wrong(node, str(error)) from error
 
-    def _bound(self, node: Node, op: OpDef) -> tuple[int, Kernel]:
+    def _num_outputs(self, node: Node) -> int:
+        return self._tried(node, lambda: self._ops[node.name].outputs_of(node))
+
+    def _bound(self, node: Node, op: OpDef) -> Kernel:
+        return self._tried(node, lambda: self._kernel(node, op))
+
+    def _tried(self, node: Node, read: Callable[[], T]) -> T:
         """Attributes come from a person or off the wire, so anything may be wrong with them."""
         try:
-            return op.outputs_of(node), self._kernel(node, op)
+            return read()
         except KeyError as error:
             raise self._wrong(node, f"{node.op} needs the attribute {error}") from error
         except Exception as error:
@@ -200,7 +305,8 @@ class _Preparation:
         if op.is_transfer:
             return self._gpu.receiver(node) if self._gpu else _as_is
         kernel = self._bound_kernel(node, op)
-        return _reading(kernel, ports) if ports else kernel
+        # an asynchronous kernel is told first how it ends
+        return _reading(kernel, {port + op.is_async for port in ports}) if ports else kernel
 
     def _bound_kernel(self, node: Node, op: OpDef) -> Kernel:
         if self._gpu is None:
@@ -224,22 +330,27 @@ class _Preparation:
 
     def _op_site(self, node: Node, op: OpDef) -> int:
         """On a GPU the host only launches what is more than a view."""
-        attributes = {"vizdist.op": node.op, "vizdist.node": node.name, **self._device.told}
+        attributes = {"vizdist.op": node.op, "vizdist.node": node.name, **self._told(node)}
         if self._gpu is None:
             return self._site("op.run", node, "executor", attributes)
-        kind = "op.run" if op.is_view else "op.launch"
+        kind = "op.run" if op.is_view or op.is_async else "op.launch"
         return self._site(kind, node, "launch", attributes)
 
     def _transfer_site(self, node: Node, kind: Kind) -> int:
         attributes = {
             "vizdist.node": node.name,
             "vizdist.edge.kind": node.attrs.get("edge_kind", "data"),
-            **self._device.told,
+            **self._told(node),
         }
         if kind is Kind.SEND:
             lane = "executor" if self._gpu is None else "launch"
             return self._site("rendezvous.send", node, lane, attributes)
         return self._site("rendezvous.recv", node, "recv", attributes)
+
+    def _told(self, node: Node) -> dict[str, str]:
+        """What spans say of where the node runs."""
+        frame = self._frame_of(node)
+        return self._device.told | ({"vizdist.frame.name": frame} if frame else {})
 
     def _site(self, kind: str, node: Node, lane: str, attributes: Mapping[str, Any]) -> int:
         return self._env.recorder.site(

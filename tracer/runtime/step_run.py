@@ -7,7 +7,7 @@ import torch
 
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
-from tracer.ops.kernel import OpError
+from tracer.ops.kernel import DEAD, OpError
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import Received, RecvDone, StepError
@@ -33,12 +33,12 @@ class StepRun:
         self.args = args
         self.results: dict[str, torch.Tensor] = {}
 
-    def pull(self, node: PreparedNode, context: SpanContext, done: RecvDone) -> None:
-        """Asks for the value of a `_Recv`, here or in the task that makes it."""
+    def pull(self, node: PreparedNode, context: SpanContext, done: RecvDone, key: str = "") -> None:
+        """Asks for the value of a `_Recv`, here or in the task that makes it; `key`: in a loop."""
         if node.source is None:
-            self.rendezvous.local.recv(node.key, done)
+            self.rendezvous.local.recv(key or node.key, done)
         else:
-            self.rendezvous.recv_remote(node.source, node.key, context, done)
+            self.rendezvous.recv_remote(node.source, key or node.key, context, done)
 
 
 class Executor(Protocol):
@@ -64,23 +64,21 @@ def device_error(partition: PreparedPartition, error: Exception) -> StepError:
     return StepError("INTERNAL", text, task=partition.task)
 
 
-def value_of(
-    partition: PreparedPartition, node: PreparedNode, received: Received, span: OpenSpan | None
-) -> Any:
-    """What a `_Recv` got, on its device; a copy to a GPU is told under the recv's span.
+def dead_result(partition: PreparedPartition, node: PreparedNode) -> StepError:
+    """Of a `_Retval` whose value was never made (TF `direct_session.cc`)."""
+    text = f"Retval[{node.index}] does not have value"
+    return StepError("INVALID_ARGUMENT", text, task=partition.task, node=node.name)
 
-    Raises StepError if there is nothing to compute with.
+
+def value_of(node: PreparedNode, received: Received, span: OpenSpan | None) -> Any:
+    """What a `_Recv` got, on its device, or DEAD; a copy to a GPU is told under the recv's span.
+
+    Raises the StepError that it got.
     """
     if received.error is not None:
         raise received.error
     if received.is_dead:
-        raise StepError(
-            "INTERNAL",
-            f"The tensor returned for {node.key} was not valid: it comes from a branch that was "
-            "not taken",
-            task=partition.task,
-            node=node.name,
-        )
+        return DEAD
     if not node.run_site or span is None or not span.context.sampled:
         return node.kernel(received.tensor)
     return node.kernel(received.tensor, span.context)

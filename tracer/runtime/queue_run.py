@@ -1,0 +1,309 @@
+"""One step of one partition, run from a ready queue.
+
+One thread at a time works on a run. What comes on other threads, a value or the end of an
+asynchronous kernel, is left in the inbox, and who leaves something there goes on with the run if
+nobody does.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from tracer.ops.kernel import DEAD, Cancel
+from tracer.record.open_span import OpenSpan
+from tracer.runtime import turn
+from tracer.runtime.frame_plan import Item
+from tracer.runtime.frame_state import IterationState, Propagation
+from tracer.runtime.generated_executor import INLINE_LIMIT_NS
+from tracer.runtime.interfaces import Received, StepError
+from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
+from tracer.runtime.step_run import (
+    ExecutorDone,
+    StepRun,
+    dead_result,
+    device_error,
+    error_at,
+    value_of,
+)
+
+#: what a node gave out, by port; None: it was dead
+Outputs = Sequence[Any] | None
+
+
+class _Ended(NamedTuple):
+    """A node that ended on another thread, at `when` in ns."""
+
+    item: Item
+    iteration: IterationState
+    outputs: Outputs
+    error: StepError | None
+    when: int
+
+
+class Wait:
+    """An asynchronous kernel that runs; it is what the kernel is handed as `done`."""
+
+    __slots__ = ("_open", "_run", "cancel", "item", "iteration", "ready", "span")
+
+    def __init__(
+        self,
+        run: "QueueRun",
+        item: Item,
+        iteration: IterationState,
+        ready: int,
+        span: OpenSpan | None,
+    ) -> None:
+        self._run = run
+        self._open = [self]
+        self.item = item
+        self.iteration = iteration
+        self.ready = ready
+        self.span = span
+        self.cancel: Cancel | None = None
+
+    def __call__(self, result: Any = None, error: Exception | None = None) -> None:
+        """Only the first call counts: an end and a cancel may race."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return
+        self._run.waited(self, result, error)
+
+
+class QueueRun:
+    def __init__(
+        self, partition: PreparedPartition, flow: Propagation, step: StepRun, done: ExecutorDone
+    ) -> None:
+        self.partition = partition
+        self.flow = flow
+        self.step = step
+        self.context = step.context  #: of what it does
+        self.done = done
+        self.error: StepError | None = None
+        self.inbox: deque[_Ended] = deque()
+        self.waits: set[Wait] = set()
+        self.lock = threading.Lock()
+        self.is_busy = False
+        gpu = partition.device.gpu
+        self.work = gpu.on_stream(self.process) if gpu else self.process
+
+    def start(self, when: int = 0) -> None:
+        if not self.partition.is_straight:  # it may run for long without asking for anything
+            self.step.rendezvous.when_aborted(self.stop)
+        self.flow.begin(when)
+        self.wake()
+
+    def tell(self, ended: _Ended) -> None:
+        self.inbox.append(ended)
+        self.wake()
+
+    def wake(self) -> None:
+        with self.lock:
+            if self.is_busy:
+                return
+            self.is_busy = True
+        turn.run(self.work)
+
+    def process(self) -> None:
+        """Runs what is ready; a long piece goes on in the device's thread, in slices."""
+        until = time.perf_counter_ns() + INLINE_LIMIT_NS
+        inbox, ready = self.inbox, self.flow.ready
+        while True:
+            if inbox:
+                self.take(inbox.popleft())
+            elif ready:
+                self.visit(*ready.popleft())
+            elif self.rests():
+                return
+            if time.perf_counter_ns() > until:
+                self.partition.device.thread.submit(self.work)
+                return
+
+    def rests(self) -> bool:
+        """Nothing is ready; false if something came at the last moment."""
+        with self.lock:
+            if self.inbox:
+                return False
+            self.is_busy = False
+            is_over = not self.flow.num_outstanding
+        if is_over:
+            self.end()
+        return True
+
+    def visit(self, item: Item, iteration: IterationState, is_dead: bool, ready: int) -> None:
+        kind = item.node.kind
+        if self.error is not None:
+            self.flow.num_outstanding -= 1
+        elif kind is Kind.RECV:
+            self.ask(item, iteration, is_dead)
+        elif is_dead and kind not in (Kind.SEND, Kind.RETVAL):
+            self.inputs(item, iteration)
+            self.bury(item, iteration, ready)
+        elif kind is Kind.ASYNC:
+            self.launch(item, iteration, ready)
+        else:
+            try:
+                outputs = self.compute(item, iteration, is_dead, ready)
+            except Exception as error:  # noqa: BLE001 (kernels may raise anything)
+                self.fail(error_at(self.partition, item.node, error))
+                outputs = None
+            self.settle(item, iteration, None if is_dead else outputs, self.now())
+
+    def take(self, ended: _Ended) -> None:
+        if ended.error is not None:
+            self.fail(ended.error)
+        self.settle(ended.item, ended.iteration, ended.outputs, ended.when)
+
+    def settle(self, item: Item, iteration: IterationState, outputs: Outputs, when: int) -> None:
+        """After a failure nodes only count down."""
+        if self.error is None:
+            self.flow.settle(item, iteration, outputs, when)
+        else:
+            self.flow.num_outstanding -= 1
+
+    def inputs(self, item: Item, iteration: IterationState) -> list[Any]:
+        """Takes the node's inputs out of the iteration, so that it alone holds them."""
+        values = iteration.entries[item.first : item.last]
+        iteration.entries[item.first : item.last] = item.nothing
+        return values
+
+    def ask(self, item: Item, iteration: IterationState, is_dead: bool) -> None:
+        arrived = partial(self.arrived, item, iteration, is_dead, None)
+        self.step.pull(item.node, self.step.context, arrived, self.key(item.node, iteration))
+
+    def key(self, node: PreparedNode, iteration: IterationState) -> str:
+        """The rendezvous key in this iteration; prepared is that of the root."""
+        return node.key[: -len("0:0")] + iteration.tag if iteration.frame.frame_id else node.key
+
+    def arrived(
+        self,
+        item: Item,
+        iteration: IterationState,
+        is_dead: bool,
+        span: OpenSpan | None,
+        received: Received,
+    ) -> None:
+        """A `_Recv` that is dead takes its value too, and makes nothing of it."""
+        outputs, failure = None, None
+        try:
+            value = value_of(item.node, received, span)
+            outputs = None if is_dead else (value,)
+        except Exception as error:  # noqa: BLE001 (as of a kernel)
+            failure = error_at(self.partition, item.node, error)
+        self.tell(_Ended(item, iteration, outputs, failure, self.now()))
+
+    def bury(self, item: Item, iteration: IterationState, ready: int) -> None:  # noqa: ARG002
+        self.settle(item, iteration, None, 0)
+
+    def launch(self, item: Item, iteration: IterationState, ready: int) -> None:
+        """Begins an asynchronous kernel."""
+        wait = Wait(self, item, iteration, ready, self.opened(item, iteration))
+        self.waits.add(wait)
+        try:
+            wait.cancel = item.node.kernel(wait, *self.inputs(item, iteration))
+        except Exception as error:  # noqa: BLE001 (kernels may raise anything)
+            wait(error=error)
+        if self.error is not None and wait.cancel is not None:
+            wait.cancel()
+
+    def opened(self, item: Item, iteration: IterationState) -> OpenSpan | None:  # noqa: ARG002
+        return None
+
+    def waited(self, wait: Wait, result: Any, error: Exception | None) -> None:
+        """An asynchronous kernel has ended, on whatever thread."""
+        self.waits.discard(wait)
+        outputs, failure = None, None
+        try:
+            if error is not None:
+                raise error
+            outputs = by_port(wait.item.node, result)
+        except Exception as reason:  # noqa: BLE001 (as of a kernel)
+            failure = error_at(self.partition, wait.item.node, reason)
+        self.closed(wait, outputs, failure)
+        self.tell(_Ended(wait.item, wait.iteration, outputs, failure, self.now()))
+
+    def closed(self, wait: Wait, outputs: Outputs, failure: StepError | None) -> None:
+        """For who records."""
+
+    def compute(
+        self, item: Item, iteration: IterationState, is_dead: bool, ready: int
+    ) -> Sequence[Any]:
+        del ready
+        return self.call(item.node, iteration, self.inputs(item, iteration), is_dead, 0)
+
+    def call(
+        self,
+        node: PreparedNode,
+        iteration: IterationState,
+        inputs: list[Any],
+        is_dead: bool,
+        span: int,
+    ) -> Sequence[Any]:
+        match node.kind:
+            case Kind.SEND:
+                self.send(node, self.key(node, iteration), inputs[0], is_dead, span)
+                return ()
+            case Kind.RETVAL:
+                if is_dead or inputs[0] is DEAD:
+                    raise dead_result(self.partition, node)
+                self.step.results[node.key] = node.kernel(inputs[0])
+                return ()
+            case Kind.ARG:
+                return (node.kernel(self.step.args[node.key]),)
+            case _:
+                return by_port(node, node.kernel(*inputs))
+
+    def send(self, node: PreparedNode, key: str, value: Any, is_dead: bool, span: int) -> None:
+        send = self.step.rendezvous.local.send
+        if is_dead:
+            send(key, None, True, span)
+        elif node.sends is None:
+            send(key, node.kernel(value), False, span)
+        else:
+            node.sends(send, key, node.kernel(value), False, span, self.context if span else None)
+
+    def now(self) -> int:
+        return 0
+
+    def fail(self, error: StepError) -> None:
+        """The first error stands; it also ends what other partitions of the step wait for."""
+        if self.error is None:
+            self.error = error
+            self.step.rendezvous.abort(error)
+            self.stop(error)
+
+    def stop(self, error: StepError) -> None:
+        """The step is aborted: nothing more is run, and what waits is told to end."""
+        if self.error is None:
+            self.error = error
+        for wait in list(self.waits):
+            if wait.cancel is not None:
+                wait.cancel()
+
+    def end(self) -> None:
+        """Once all nodes have ended; on a GPU they have only been launched by then."""
+        gpu = self.partition.device.gpu
+        if gpu is None:
+            self.finish()
+        else:
+            gpu.when_drained(self.drained)
+
+    def drained(self, error: Exception | None) -> None:
+        if error is not None:
+            self.fail(device_error(self.partition, error))
+        self.finish()
+
+    def finish(self) -> None:
+        self.done(self.error)
+
+
+def by_port(node: PreparedNode, result: Any) -> Sequence[Any]:
+    """A kernel's result as the node's outputs; ValueError if there are too few or too many."""
+    if len(node.outputs) == 1:
+        return (result,)
+    if node.outputs and len(result) != len(node.outputs):
+        raise ValueError(f"the kernel gave {len(result)} outputs, {len(node.outputs)} are declared")
+    return result if node.outputs else ()

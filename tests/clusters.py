@@ -17,6 +17,7 @@ import pytest
 
 from tests.fakes import Recording, SpanData, check, recorded
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.fault import faults_from
 from tracer.model.graph import Graph
 from tracer.model.step import trace_of_step
 from tracer.record.recorder import NO_RECORDER, Recorder
@@ -80,6 +81,7 @@ class GrpcTasks:
         self._recorder_of = recorder_of
         self._step_timeout_s = options.pop("step_timeout_s", 60.0)
         self._session_gc_s = options.pop("session_gc_s", 0.0)
+        self._passes = options.pop("passes", ())
         self._devices, self._driver = options.pop("devices", {}), options.pop("driver", CUDA)
         if options.get("clock", ...) is None:
             del options["clock"]
@@ -106,6 +108,7 @@ class GrpcTasks:
             ClusterSpec({}),
             step_timeout_s=self._step_timeout_s,
             session_gc_s=self._session_gc_s,
+            passes=self._passes,
         )
         self.workers[task], self.masters[task] = worker, master
         self._transports[task] = transport
@@ -125,6 +128,11 @@ class GrpcTasks:
     @staticmethod
     def _stubs(transport: Transport) -> Callable[[TaskName, str], WorkerInterface]:
         return lambda task, address: RemoteWorker(transport, task, address)
+
+    def let_frames_fail(self, faults: str) -> None:
+        """As `--fault` writes them."""
+        for fault in faults_from(faults):
+            self._servers[fault.task].let_frames_fail([fault])
 
     def dial(self, task: TaskName, recorder: Recorder) -> RemoteMaster:
         address = self._servers[task].address

@@ -28,6 +28,7 @@ ITEM_BYTES = {
 #: ops whose output is a variable itself; whoever wants a value of a ref variable reads it
 REF_VARIABLE = "VariableV2"
 HANDLES = ("VarHandleOp", REF_VARIABLE)
+REFS = (REF_VARIABLE, "RefEnter")
 
 
 class GraphError(Refusal):

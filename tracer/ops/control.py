@@ -91,6 +91,7 @@ OPS: tuple[OpDef, ...] = (
         says="Hands on the first input that is there and not dead, and its index.",
     ),
     _flow("Enter", _as_is, says="Takes a value into a loop's frame."),
+    _flow("RefEnter", _as_is, num_variables=1, says="Takes a variable into a loop's frame."),
     _flow("Exit", _as_is, says="Takes a loop's last value out of its frame."),
     _flow("NextIteration", _as_is, says="Hands a value to the next iteration."),
     _flow(

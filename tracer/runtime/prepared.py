@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tracer.model.cluster import DeviceName, TaskName
-from tracer.model.graph import HANDLES, REF_VARIABLE, Graph, GraphError, Input, Node, Partition
+from tracer.model.graph import HANDLES, REFS, Graph, GraphError, Input, Node, Partition
 from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import UnknownOp
 from tracer.ops.variable import read
-from tracer.passes.frames import CONTROL_FLOW, ROOT, Frame, Frames
+from tracer.passes.frames import CONTROL_FLOW, ENTERS, ROOT, Frame, Frames
 from tracer.runtime.devices import Device
 from tracer.runtime.gpu_side import GpuSide
 from tracer.runtime.interfaces import StepError
@@ -54,6 +54,7 @@ KINDS: Mapping[str, Kind] = {
 FLOWS: Mapping[str, Flow] = {
     "Merge": Flow.MERGE,
     "Enter": Flow.ENTER,
+    "RefEnter": Flow.ENTER,
     "Exit": Flow.EXIT,
     "NextIteration": Flow.NEXT_ITERATION,
     "ControlTrigger": Flow.TRIGGER,
@@ -260,7 +261,7 @@ class _Preparation:
             controls=tuple(self._position[name] for name in node.control_inputs),
             flow=FLOWS.get(node.op),
             frame=self._frame_of(node),
-            opens=self._frames.of(node.name) if self._frames and node.op == "Enter" else "",
+            opens=self._frames.of(node.name) if self._frames and node.op in ENTERS else "",
             is_invariant=bool(node.attrs.get("is_constant")),
             index=int(node.attrs.get("index", 0)),
         )
@@ -298,7 +299,7 @@ class _Preparation:
         ports = {
             port
             for port, source in enumerate(node.inputs)
-            if port >= op.num_variables and self._graph[source.node].op == REF_VARIABLE
+            if port >= op.num_variables and self._graph[source.node].op in REFS
         }
         if KINDS.get(node.op) in (Kind.SEND, Kind.RETVAL):
             return read if ports else _as_is

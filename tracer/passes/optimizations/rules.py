@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tracer.model.graph import HANDLES, Graph, Node
+from tracer.model.graph import HANDLES, REFS, Graph, Node
 from tracer.ops.kernel import OpDef
 from tracer.passes.frames import CONTROL_FLOW
 from tracer.passes.prune import PLACEHOLDERS
@@ -21,4 +21,4 @@ def is_pure(graph: Graph, node: Node, lookup: Lookup) -> bool:
     if op.stateful or op.is_transfer or not op.outputs_of(node):
         return False
     sources = (graph[source.node] for source in node.inputs)
-    return not any(source.op in HANDLES or lookup(source.op).writes for source in sources)
+    return not any(source.op in (*HANDLES, *REFS) or lookup(source.op).writes for source in sources)

@@ -1,5 +1,6 @@
 """The local rendezvous against the probes of the real C++ class (golden/e_rendezvous.json)."""
 
+import gc
 import json
 import threading
 from pathlib import Path
@@ -7,9 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from tracer.model.step import RendezvousKey, RendezvousKeyError
+from tests.runtime.graphs import PS_0, WORKER_1
+from tracer.model.step import RendezvousKey, RendezvousKeyError, SpanContext
+from tracer.runtime.devices import make_devices
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.rendezvous import LocalRendezvous
+from tracer.runtime.worker import Worker
+from tracer.runtime.worker_cache import WorkerCache
+from tracer.runtime.worker_env import WorkerEnv
 
 PROBES = {
     row["probe"]: row["observed"]
@@ -150,21 +156,75 @@ def test_a_cancelled_recv_is_derived_and_leaves_its_key_usable(
     assert waiting.got[0].error.derived
     sent = send(rendezvous, 3)
     assert f"{sent} / {recv(rendezvous)}" == PROBES["... then Send and a new Recv of the same key"]
+    at_once = recv(rendezvous)
+    rendezvous.cancel(KEY, at_once)
+    assert PROBES["... Recv with an already cancelled manager"].startswith(str(at_once))
     rendezvous.cancel(KEY, waiting)  # a second time, when nothing waits: nothing happens
     assert len(waiting.got) == 1
 
 
-@pytest.mark.parametrize(
-    "text", [p[10:-2] for p in PROBES if p.startswith("ParseKey('") and p.endswith("')")]
-)
-def test_keys_that_tensorflow_refuses_are_refused(text: str) -> None:
-    if PROBES[f"ParseKey('{text}')"] == "OK":
+def test_a_key_is_written_as_tensorflow_writes_it() -> None:
+    key = RendezvousKey(str(PS_0.device()), 7890, str(WORKER_1.device()), "edge_3_a")
+    plain = PROBES["CreateKey(src, incarnation=7890, dst, 'edge_3_a', frame 0 iter 0)"]
+    assert str(key) == plain
+    of_loop = PROBES["CreateKey(... incarnation=2^64-1, frame 12 iter 3)"]
+    assert str(key._replace(incarnation=2**64 - 1, frame=12, iteration=3)) == of_loop
+    parsed = RendezvousKey.parse(plain)
+    kept = (
+        f"OK src_device={parsed.src_device} src_incarnation={parsed.incarnation} "
+        f"dst_device={parsed.dst_device} edge_name={parsed.edge_name}"
+    )
+    assert kept == PROBES["ParseKey of that key: what is kept apart"]
+
+
+PARSED = [probe[10:-2] for probe in PROBES if probe.startswith("ParseKey('")]
+
+
+@pytest.mark.parametrize("text", PARSED)
+def test_a_key_is_refused_where_tensorflow_refuses_it(text: str) -> None:
+    answer = PROBES[f"ParseKey('{text}')"]
+    if answer == "OK":
         assert RendezvousKey.parse(text).src_device == "/job:ps"
-    elif "nodevice" in text:
-        assert RendezvousKey.parse(text).src_device == "nodevice"  # refused where devices are known
-    else:
-        with pytest.raises(RendezvousKeyError, match="rendezvous key"):
-            RendezvousKey.parse(text)
+        return
+    with pytest.raises(RendezvousKeyError) as caught:
+        RendezvousKey.parse(text)
+    assert f"INVALID_ARGUMENT: {caught.value}".startswith(answer)
+    worker = Worker(WorkerEnv(PS_0, make_devices(PS_0, ["cpu:0"])), WorkerCache())
+    got = Box()
+    worker.recv_tensor(1, text, 0, SpanContext(0, 1, sampled=False), got)
+    assert str(got).startswith(answer)
+
+
+def test_a_recv_that_nobody_serves_waits_where_tensorflows_gives_up(
+    rendezvous: LocalRendezvous,
+) -> None:
+    """The probes wait 50 ms; here a recv waits for ever, and its step has the time limit."""
+    for probe in (
+        "second Recv of the same key, timeout 50 ms (the value was consumed by the first)",
+        "... third Recv (timeout 50 ms)",
+        "Send for iteration 0, Recv for iteration 1 (timeout 50 ms): different keys",
+    ):
+        assert PROBES[probe] == "DEADLINE_EXCEEDED: Timed out waiting for notification"
+    send(rendezvous, 1, "k;0:0")
+    late = [recv(rendezvous, key) for key in ("k;0:1", "k;0:0", "k;0:0")]
+    assert list(map(str, late)) == ["pending", "OK is_dead=0 value=1", "pending"]
+    rendezvous.abort(StepError("DEADLINE_EXCEEDED", "Timed out waiting for notification"))
+    assert {str(late[0]), str(late[2])} == {PROBES[probe]}
+
+
+def test_a_rendezvous_that_is_dropped_calls_nobody() -> None:
+    waiting = recv(LocalRendezvous())
+    gc.collect()
+    dropped = "rendezvous dropped (last Unref by the user) with a waiting Recv: callback gets"
+    assert str(waiting) == PROBES[dropped]
+
+
+def test_every_probe_has_its_story() -> None:
+    """One of them is a speed of another language's: "speed of the local rendezvous"."""
+    here = Path(__file__).read_text()
+    told = {p for p in PROBES if p in here} | {f"ParseKey('{text}')" for text in PARSED}
+    assert len(PROBES) == 31
+    assert not PROBES.keys() - told
 
 
 def test_many_senders_and_receivers_lose_and_double_nothing(rendezvous: LocalRendezvous) -> None:

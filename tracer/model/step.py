@@ -9,6 +9,8 @@ import os
 import random
 from typing import NamedTuple, Self
 
+from tracer.model.cluster import DeviceSpec
+
 STEP_ID_BITS = 57
 _system = random.SystemRandom()
 _steps = random.Random(_system.getrandbits(64))
@@ -94,20 +96,31 @@ class RendezvousKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises RendezvousKeyError naming the key and the rule."""
+        """Raises RendezvousKeyError naming the key and the rule. A device may be incomplete."""
         parts = text.split(";")
         if len(parts) != 5 or not all(parts):
-            raise RendezvousKeyError(
-                f"rendezvous key {text!r} has {len(parts)} parts; "
-                "it needs source;incarnation;destination;edge;frame:iteration"
+            raise _invalid(
+                text,
+                f"{len(parts)} parts; it needs source;incarnation;destination;edge;frame:iteration",
             )
-        frame, colon, iteration = parts[4].partition(":")
+        source, life, destination, edge, place = parts
+        frame, colon, iteration = place.partition(":")
         try:
-            if not colon or len(parts[1]) != 16:
+            DeviceSpec.parse(source)
+            DeviceSpec.parse(destination)
+        except ValueError as error:
+            raise _invalid(text, str(error)) from None
+        try:
+            if not colon or len(life) != 16:
                 raise ValueError
-            return cls(parts[0], int(parts[1], 16), parts[2], parts[3], int(frame), int(iteration))
+            return cls(source, int(life, 16), destination, edge, int(frame), int(iteration))
         except ValueError:
-            raise RendezvousKeyError(
-                f"rendezvous key {text!r}: the incarnation must be 16 hex digits "
-                "and the last part FRAME:ITERATION in decimals"
+            raise _invalid(
+                text,
+                "the incarnation must be 16 hex digits and the last part FRAME:ITERATION in "
+                "decimals",
             ) from None
+
+
+def _invalid(text: str, rule: str) -> RendezvousKeyError:
+    return RendezvousKeyError(f"Invalid  rendezvous key: {text} ({rule})")  # TF has two spaces

@@ -165,16 +165,20 @@ class StepRendezvous:
             one.done(item)
 
     def _with_waiting_keys(self, error: StepError) -> StepError:
-        """Says which keys this task still waits for: they are what a user must look into."""
+        """Says which keys this task still waits for: they are what a user must look into.
+
+        What waits here for a value of this device itself, as fetches do, waits for the others.
+        """
         now = self._now()
         here = [*self.local.waiting(), *((one.key, one.since) for one in self._deferred)]
-        pulled = [(call.key, call.since) for call in list(self._calls.values())]
+        here.sort(key=lambda one: _stays(one[0]))
         lines = [
-            f"{self._task} was asked for {key}, which was not sent, {_ago(now - since)}"
-            for key, since in here
+            f"{self._task} waits for {call.key}, {_for(now - call.since)}"
+            for call in list(self._calls.values())
         ]
         lines += [
-            f"{self._task} waits for {key} since {_ago(now - since)}" for key, since in pulled
+            f"{self._task} was asked for {key}, which was not sent, {_for(now - since)}"
+            for key, since in here
         ]
         if not lines:
             return error
@@ -221,8 +225,13 @@ class NoRendezvous(StepRendezvous):
         """The executor that fails ends by itself."""
 
 
-def _ago(duration_ns: int) -> str:
-    return f"{duration_ns / 1e9:.1f} s ago"
+def _stays(key: str) -> bool:
+    parts = key.split(";")
+    return len(parts) == 5 and parts[0] == parts[2]
+
+
+def _for(duration_ns: int) -> str:
+    return f"for {duration_ns / 1e9:.1f} s now"
 
 
 def _mark_deferred(done: RecvDone, received: Received) -> None:

@@ -25,10 +25,13 @@ from tracer.rpc.channels import NOT_SAMPLED
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime import turn
 from tracer.runtime.interfaces import (
+    RequestNames,
+    RunCallableRequest,
     RunGraphRequest,
     RunGraphResult,
     RunStepRequest,
     RunStepResult,
+    SessionOptions,
     StepDone,
     StepError,
 )
@@ -54,6 +57,10 @@ def test_rare_calls_are_unary_methods(pair: tuple[Task, Task]) -> None:
     assert dict(ps.worker.graphs["g"]) == dict(graph())
     stub.delete_worker_session("s")
     assert ps.worker.sessions == {}
+    stub.create_worker_session("apart", cluster, True)
+    assert ps.worker.isolated == ["apart"]
+    stub.cleanup_all(("c",))
+    assert ps.worker.emptied == ["c"]
 
 
 def test_a_graph_with_a_five_mb_constant_is_registered(pair: tuple[Task, Task]) -> None:
@@ -220,6 +227,28 @@ def test_a_client_runs_steps_on_its_own_stream(
         assert result.fetched["x"].item() == 2 * i
         assert result.step_id == 5
     assert pair[1].master.requests[0].targets == ("train",)
+
+
+def test_all_that_a_client_asks_of_a_session_reaches_its_master(
+    pair: tuple[Task, Task], client: RemoteMaster
+) -> None:
+    filters = SessionOptions(("/job:ps",))
+    assert client.create_session(graph(), NOT_SAMPLED, filters) == "session of 1 nodes /job:ps"
+    assert client.extend_session("s", tuple(graph().nodes), 4) == 5
+    names = RequestNames(("x:0",), ("y:0",), ("train",))
+    assert client.partial_run_setup("s", names) == "x:0/y:0/train"
+    handle = client.make_callable("s", names)
+    result = client.run_callable(RunCallableRequest("s", handle, (numbered(2),), NOT_SAMPLED))
+    assert result.fetched["y0"].tolist() == [0, 2]
+    assert (result.step_id, result.was_made) == (handle, False)
+    client.release_callable("s", handle)
+    client.reset(("c",), ("/job:worker",))
+    master = pair[1].master
+    assert (master.released, master.emptied) == ([handle], ["c", "/job:worker"])
+    client.run_step(step(x=numbered(1)))
+    ids = [*master.request_ids, master.requests[-1].request_id]
+    assert len({*ids}) == 4  # each request that is sent has an id of its own
+    assert all(ids)
 
 
 def test_a_client_feeds_and_fetches_what_is_larger_than_four_mb(client: RemoteMaster) -> None:

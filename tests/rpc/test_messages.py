@@ -9,6 +9,7 @@ from tracer.rpc.messages import (
     decode_error,
     decode_received,
     decode_recv_tensor,
+    decode_run_callable,
     decode_run_graph,
     decode_run_step,
     decode_run_step_result,
@@ -17,11 +18,18 @@ from tracer.rpc.messages import (
     encode_fetched,
     encode_received,
     encode_recv_tensor,
+    encode_run_callable,
     encode_run_graph,
     encode_run_step,
     encode_step_notice,
 )
-from tracer.runtime.interfaces import Received, RunGraphRequest, RunStepRequest, StepError
+from tracer.runtime.interfaces import (
+    Received,
+    RunCallableRequest,
+    RunGraphRequest,
+    RunStepRequest,
+    StepError,
+)
 
 U64 = st.integers(0, 2**64 - 1)
 CONTEXTS = st.builds(SpanContext, U64, U64, U64, st.integers(0, 2**32 - 1), st.booleans())
@@ -75,6 +83,23 @@ def test_run_step_travels_there_and_back() -> None:
     result = decode_run_step_result(payload(encode_fetched({"y": torch.zeros(1)}, 77)))
     assert result.step_id == 77
     assert result.fetched["y"].tolist() == [0]
+
+
+def test_a_call_of_a_partial_run_says_whose_it_is_and_whether_it_is_the_last() -> None:
+    request = RunStepRequest("s", {}, (), (), CONTEXT, "7", 2**61)
+    back = decode_run_step(payload(encode_run_step(request, CONTEXT)))
+    assert (back.partial_run, back.request_id) == ("7", 2**61)
+    part = RunGraphRequest("s", "h", 1, CONTEXT, {}, (), "last")
+    assert decode_run_graph(payload(encode_run_graph(part, CONTEXT))).call == "last"
+
+
+def test_a_callable_travels_by_handle_with_its_feeds_in_order() -> None:
+    request = RunCallableRequest("s", 3, (torch.ones(2), torch.arange(3)), CONTEXT, 9)
+    back = decode_run_callable(payload(encode_run_callable(request, CONTEXT)))
+    assert [feed.tolist() for feed in back.feeds] == [[1, 1], [0, 1, 2]]
+    assert back._replace(feeds=()) == request._replace(feeds=())
+    fresh = decode_run_step_result(payload(encode_fetched({}, 1, was_made=False)))
+    assert not fresh.was_made
 
 
 @pytest.mark.parametrize("derived", [True, False])

@@ -9,9 +9,16 @@ from tracer.model.graph import Graph
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Flag
 from tracer.record.recorder import NO_RECORDER, Recorder
-from tracer.runtime.device_finder import Missing
+from tracer.runtime import device_finder
+from tracer.runtime.device_finder import DeviceFilters, Missing
 from tracer.runtime.devices import make_devices
-from tracer.runtime.interfaces import StepError, WorkerInterface, WorkerStatus
+from tracer.runtime.interfaces import (
+    DeviceAttributes,
+    SessionOptions,
+    StepError,
+    WorkerInterface,
+    WorkerStatus,
+)
 from tracer.runtime.master import Master
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
@@ -80,6 +87,65 @@ def test_a_task_that_never_comes_is_named_with_address_and_last_error() -> None:
     failed = [span for span in spans if span.flags & Flag.ERROR]
     assert [span.attributes["vizdist.peer"] for span in failed] == ["worker:1"]
     assert failed[0].attributes["vizdist.error"] == "connection refused"
+
+
+def test_who_is_waited_for_is_said_in_the_log_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert device_finder.NOTICE_S == 10.0
+    monkeypatch.setattr(device_finder, "NOTICE_S", 0.1)
+    monkeypatch.setattr(device_finder, "_TELL_S", 0.02)
+    master = master_of({WORKER_1: 10**9}, [], timeout_s=0.35)
+    with pytest.raises(StepError):
+        master.create_session(Graph(), RUN)
+    said = [r.getMessage() for r in caplog.records if "still waiting" in r.getMessage()]
+    assert 1 <= len(said) <= 3
+    assert set(said) == {
+        "CreateSession still waiting for response from worker: "
+        "worker:1 at host:2001: connection refused"
+    }
+    master.close()
+
+
+def test_a_task_that_filters_leave_out_is_not_waited_for() -> None:
+    master = master_of({WORKER_1: 10**9}, [], timeout_s=0.5)
+    session = master.create_session(Graph(), RUN, SessionOptions(("/job:ps",)))
+    assert [d.name for d in master.list_devices(session)] == [
+        f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("ps", "worker")
+    ]
+    master.close()
+
+
+@pytest.mark.parametrize(
+    ("filters", "admitted"),
+    [
+        ((), "ps:0 worker:0 worker:1"),
+        (("/job:ps", "/job:worker/task:1"), "ps:0 worker:0 worker:1"),
+        (("/job:worker/task:1",), "worker:0 worker:1"),
+        (("/task:0",), "ps:0 worker:0"),
+        (("/job:nosuch",), "worker:0"),
+        (("/device:GPU:0",), "ps:0 worker:0 worker:1"),
+    ],
+)
+def test_a_filter_admits_the_tasks_it_meets_and_always_the_masters_own(
+    filters: tuple[str, ...], admitted: str
+) -> None:
+    found = DeviceFilters(filters, WORKER_0).tasks(CLUSTER.tasks())
+    assert " ".join(map(str, found)) == admitted
+
+
+def test_a_filter_may_name_a_kind_of_device() -> None:
+    devices = [
+        DeviceAttributes(str(task.device(kind)), 1)
+        for task in (WORKER_0, WORKER_1)
+        for kind in ("CPU", "GPU")
+    ]
+    left = DeviceFilters(("/device:GPU:0",), WORKER_0).devices(devices)
+    assert [device.name for device in left] == [
+        str(WORKER_0.device("CPU")),
+        str(WORKER_0.device("GPU")),
+        str(WORKER_1.device("GPU")),
+    ]
 
 
 def test_a_failed_session_gives_its_stubs_back() -> None:

@@ -186,17 +186,14 @@ class _Run:
         """What waits for a dead segment needs the same value, and more: it is dead too."""
         self.dead.update(segment.successors)
         for position in segment.nodes:
-            self.bury_node(self.executor.partition.nodes[position], when)
+            node = self.executor.partition.nodes[position]
+            if node.kind is Kind.RETVAL:
+                raise dead_result(self.executor.partition, node)
+            self.bury_node(node, when)
 
     def bury_node(self, node: PreparedNode, when: int) -> None:  # noqa: ARG002 (traced)
-        self.hand_on(node, 0)
-
-    def hand_on(self, node: PreparedNode, span: int) -> None:
-        """Lets others know that a value is dead."""
         if node.kind is Kind.SEND:
-            self.send(node.key, None, True, span)
-        elif node.kind is Kind.RETVAL:
-            raise dead_result(self.executor.partition, node)
+            self.send(node.key, None, True)
 
     def now(self) -> int:
         return 0
@@ -251,10 +248,12 @@ class _TracedRun(_Run):
     def bury_node(self, node: PreparedNode, when: int) -> None:
         """What is dead is recorded, and takes no time."""
         recorder = self.executor.recorder
-        writer, now = recorder.writer(), recorder.now()
-        span = writer.begin(node.site, self.context, now)
-        self.hand_on(node, span)
-        writer.end(now, recorder.now(), when, key=node.key_number, flags=Flag.DEAD)
+        now, key, dead = recorder.now(), node.key_number, Flag.DEAD
+        span = recorder.writer().record(
+            node.site, self.context, now, now, when, key=key, flags=dead
+        )
+        if node.kind is Kind.SEND:
+            self.send(node.key, None, True, span)
 
     def now(self) -> int:
         return self.executor.recorder.now()

@@ -1,0 +1,136 @@
+"""Kernels that wait without a thread: they end once, on any thread, and within their step."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.clusters import TestCluster
+from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1
+from tests.runtime.loops import at
+from tracer.model.graph import Graph, Node
+from tracer.model.graph_builder import GraphBuilder
+from tracer.ops.kernel import Cancel, Done, Kernel, OpContext, OpDef, OpError
+from tracer.ops.registry import lookup
+from tracer.runtime.interfaces import StepError
+
+Start = Callable[..., TestCluster]
+
+
+class Mailbox:
+    """`Square` waits for `give`, `Neg` gives what it is asked to negate."""
+
+    def __init__(self) -> None:
+        self.dones: list[Done] = []
+        self.cancelled = 0
+        self.is_waiting = threading.Event()
+
+    def lookup(self, name: str) -> OpDef:
+        ops = {
+            "Square": OpDef("Square", self.bind_wait, is_async=True),
+            "Neg": OpDef("Neg", self.bind_give),
+        }
+        return ops.get(name) or lookup(name)
+
+    def bind_wait(self, _node: Node, _context: OpContext) -> Kernel:
+        def wait(done: Done, _: torch.Tensor) -> Cancel:
+            self.dones.append(done)
+            self.is_waiting.set()
+            return lambda: self.cancel(done)
+
+        return wait
+
+    def bind_give(self, _node: Node, _context: OpContext) -> Kernel:
+        def give(x: torch.Tensor) -> torch.Tensor:
+            assert self.is_waiting.wait(5)
+            for done in self.dones:
+                threading.Thread(target=done, args=(x + 1,)).start()
+            return -x
+
+        return give
+
+    def cancel(self, done: Done) -> None:
+        self.cancelled += 1
+        done(error=OpError("CANCELLED", "the mailbox was closed"))
+
+
+def mail(giver: str = at(WORKER_1)) -> Graph:
+    b = GraphBuilder()
+    with b.device(at(PS_0)):
+        got = b.op("Square", b.const([5.0], name="letter"), name="got", T="float32")
+        b.op("AddV2", got, got, name="twice", T="float32")
+    with b.device(giver):
+        b.op("Neg", b.const([7.0]), name="given", T="float32")
+    with b.device(at(PS_0)):
+        b.op("MatMul", got, got, name="never", T="float32")
+    with b.device(at(WORKER_0)):
+        b.op("MatMul", b.const([[1.0, 2.0]]), b.const([[1.0]]), name="bad", T="float32")
+    return b.graph()
+
+
+def test_a_kernel_waits_for_what_another_task_brings(start_cluster: Start) -> None:
+    mailbox = Mailbox()
+    cluster = start_cluster(CLUSTER, lookup=mailbox.lookup)
+    twice, given = cluster.session(mail()).run(["twice:0", "given:0"])
+    assert (twice.tolist(), given.tolist()) == ([16.0], [-7.0])
+    assert not mailbox.cancelled
+    (op,) = (span for span in cluster.spans("op.run") if span.name == "got")
+    assert op.num_bytes == 4
+    (neg,) = (span for span in cluster.spans("op.run") if span.name == "given")
+    assert op.start < neg.end  # it lay open while the other worked
+    assert not op.error
+
+
+def test_only_the_first_end_of_a_kernel_counts(start_cluster: Start) -> None:
+    def twice(_node: Node, _context: OpContext) -> Kernel:
+        def kernel(done: Done, x: torch.Tensor) -> None:
+            done(x)
+            done(error=ValueError("it has ended already"))
+
+        return kernel
+
+    def with_twice(name: str) -> OpDef:
+        return OpDef(name, twice, is_async=True) if name == "Square" else lookup(name)
+
+    session = start_cluster(CLUSTER, lookup=with_twice).session(mail())
+    assert session.run("twice:0").tolist() == [10.0]
+
+
+@pytest.mark.parametrize("when", ["at once", "later"])
+def test_a_kernel_that_fails_names_its_node(start_cluster: Start, when: str) -> None:
+    def failing(_node: Node, _context: OpContext) -> Kernel:
+        def kernel(done: Done, _: torch.Tensor) -> None:
+            error = OpError("OUT_OF_RANGE", "the queue is closed")
+            if when == "at once":
+                raise error
+            threading.Thread(target=done, kwargs={"error": error}).start()
+
+        return kernel
+
+    def with_failing(name: str) -> OpDef:
+        return OpDef(name, failing, is_async=True) if name == "Square" else lookup(name)
+
+    session = start_cluster(CLUSTER, lookup=with_failing).session(mail())
+    with pytest.raises(StepError, match="the queue is closed") as failed:
+        session.run("twice:0")
+    error = failed.value
+    assert (error.code, error.task, error.node) == ("OUT_OF_RANGE", "ps:0", "got")
+
+
+def test_an_error_elsewhere_takes_the_wait_back(start_cluster: Start) -> None:
+    mailbox = Mailbox()
+    session = start_cluster(CLUSTER, lookup=mailbox.lookup).session(mail())
+    with pytest.raises(StepError, match="shapes cannot be multiplied") as failed:
+        session.run(["twice:0", "bad:0"])
+    assert failed.value.node == "bad"
+    assert mailbox.cancelled == len(mailbox.dones) <= 1
+
+
+def test_a_wait_for_nothing_ends_at_the_step_timeout(start_cluster: Start) -> None:
+    mailbox = Mailbox()
+    session = start_cluster(CLUSTER, lookup=mailbox.lookup, step_timeout_s=0.3).session(mail())
+    with pytest.raises(StepError) as failed:
+        session.run("twice")
+    assert failed.value.code == "DEADLINE_EXCEEDED"
+    assert mailbox.cancelled == 1

@@ -19,6 +19,9 @@ from tracer.workloads.requested import Requested
 SEEN = {
     "diamond": "iii_diamond__grpc",
     "recv-dedup": "i_recv_dedup__grpc",
+    "cross-device-cond": "v_cond__grpc",
+    "cross-device-while": "vi_while__grpc",
+    "nested-while": "vii_nested_while__grpc",
 }
 
 

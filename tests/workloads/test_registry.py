@@ -36,7 +36,12 @@ def test_a_graph_says_that_it_is_one_and_has_a_place_for_each_node(name: str) ->
     assert requested.is_graph
     made = requested.make_graph({}, seed=0)
     cut = describe_graph_file(made.given)
-    assert {row["reason"] for row in cut["placements"]} <= {"requested", "colocated", "resource"}
+    assert {row["reason"] for row in cut["placements"]} <= {
+        "requested",
+        "colocated",
+        "resource",
+        "control_flow",
+    }
     assert cut["transfers"]
 
 

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from tracer.model.refusal import Refusal, did_you_mean
 from tracer.workloads import (
     char_transformer,
+    cross_device_cond,
+    cross_device_while,
     diamond,
     digits_cnn,
     digits_mlp,
     model_parallel_mlp,
+    nested_while,
     recv_dedup,
 )
 from tracer.workloads.factory import Factory
@@ -21,6 +24,9 @@ MODULES: Mapping[str, Factory] = {
 GRAPHS: Mapping[str, Factory] = {
     "diamond": diamond.workload,
     "recv-dedup": recv_dedup.workload,
+    "cross-device-cond": cross_device_cond.workload,
+    "cross-device-while": cross_device_while.workload,
+    "nested-while": nested_while.workload,
     "model-parallel-mlp": model_parallel_mlp.workload,
 }
 WORKLOADS: Mapping[str, Factory] = {**MODULES, **GRAPHS}

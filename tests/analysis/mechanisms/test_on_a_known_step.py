@@ -106,7 +106,7 @@ def test_in_a_loop_each_iteration_is_a_transfer_of_its_own(
     found = transfers.find(step_of(three_times))
     assert found is not None
     assert [(row.frame, row.iteration) for row in found.rows] == [(77, 0), (77, 1), (77, 2)]
-    assert any("77:2" in line for line in transfers.tell(found, "en"))
+    assert any("#0077:2" in line for line in transfers.tell(found, "en"))
 
 
 def test_sends_and_recvs_that_met_leave_nothing(step_of: Callable[..., OneStep]) -> None:

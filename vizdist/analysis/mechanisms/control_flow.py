@@ -10,21 +10,21 @@ from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.mechanisms.text_table import short_id, table
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.spans import Spans
 
 CONTROL_LOOP = "_cloop"  #: in the names of nodes that only follow a loop on another device
-MACHINE = ("Enter", "Merge", "Switch", "NextIteration")
+MACHINE = ("Merge", "Switch", "NextIteration")  #: what they do in each iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One execution of a loop on one device; `most` of its iterations were in flight at once.
 
-    `deferred` iterations had to wait for one to end. `follows`: the device has no part in deciding
-    when the loop ends; `machine` counts by op the nodes that follow it there.
+    `deferred` of them had to wait for another to end. `machine` counts by op what ran of the nodes
+    that only follow the loop there.
     """
 
     frame: str
@@ -40,10 +40,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class ControlFlow:
-    """`dead` counts the nodes that were passed by on each device, inside loops and outside."""
+    """`dead` counts the nodes that were passed by on each device, inside loops and outside.
+
+    `broadcasts` are predicates of loops that were sent to devices that follow.
+    """
 
     frames: Sequence[Frame]
     dead: Mapping[str, int]
+    broadcasts: int
 
 
 def find(one: OneStep) -> ControlFlow | None:
@@ -53,7 +57,13 @@ def find(one: OneStep) -> ControlFlow | None:
     frames = [_frame(one, ops, *key) for key in _keys(one)]
     if not frames and not len(dead):
         return None
-    return ControlFlow(frames, dict(sorted(Counter(dead.text("device").tolist()).items())))
+    by_device = dict(sorted(Counter(dead.text("device").tolist()).items()))
+    return ControlFlow(frames, by_device, _broadcasts(one))
+
+
+def _broadcasts(one: OneStep) -> int:
+    recvs = one.attributes(one.spans.is_kind("rendezvous.recv") & (one.spans.frame_id != 0))
+    return sum(recv.get("vizdist.edge.kind") == "loop" for recv in recvs)
 
 
 def _keys(one: OneStep) -> list[tuple[str, int, str]]:
@@ -93,6 +103,8 @@ def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:
     columns = ("frame", "device", "iterations", "most", "deferred", "dead", "took", "machine")
     if found.frames:
         yield from table(columns, map(_cells, found.frames), lang)
+    if found.broadcasts:
+        yield f"  {t('mechanisms.control_flow.broadcasts', lang, count=found.broadcasts)}"
     for device, count in found.dead.items():
         yield f"  {t('mechanisms.control_flow.dead', lang, device=device_title(device), count=count)}"
 
@@ -101,6 +113,6 @@ def _cells(frame: Frame) -> Sequence[object]:
     machine = ", ".join(f"{count} {op}" for op, count in frame.machine.items())
     took = duration(frame.took_ns)
     return (
-        frame.frame, device_title(frame.device), frame.iterations, frame.most, frame.deferred, frame.dead, took,
+        f"{frame.frame} {short_id(int(frame.frame_id))}", device_title(frame.device), frame.iterations, frame.most, frame.deferred, frame.dead, took,
         machine,
     )  # fmt: skip

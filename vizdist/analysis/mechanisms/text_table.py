@@ -28,6 +28,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], lang: Lang) 
         yield f"  {t('mechanisms.more', lang, count=len(every) - MOST)}"
 
 
+def short_id(number: int) -> str:
+    """Enough of a long number to tell a few apart."""
+    return f"#{number % 10_000:04}"
+
+
 def _padded(cell: str, width: int, *, right: bool) -> str:
     gap = " " * (width - _width(cell))
     return f"{gap}{cell}" if right else f"{cell}{gap}"

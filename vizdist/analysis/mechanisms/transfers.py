@@ -8,7 +8,7 @@ from tracer.model.step import RendezvousKey, RendezvousKeyError
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title, tensor_title
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.mechanisms.text_table import short_id, table
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, size
@@ -136,7 +136,7 @@ def _cells(row: Transfer, lang: Lang) -> Sequence[str]:
         row.tensor,
         device_title(row.source),
         device_title(row.target),
-        f"{row.frame % 10_000}:{row.iteration}" if row.frame else "",
+        f"{short_id(row.frame)}:{row.iteration}" if row.frame else "",
         str(size(row.bytes)),
         str(duration(row.wait_ns)),
         str(duration(row.transfer_ns)),

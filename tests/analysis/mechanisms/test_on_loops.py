@@ -1,0 +1,101 @@
+"""What the report says of loops and conds that the real runtime ran over two devices."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from tracer.cli import main as tracer
+from vizdist.analysis.mechanisms import control_flow, leftovers, transfers
+from vizdist.analysis.mechanisms.control_flow import ControlFlow
+from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.mechanisms.transfers import Transfer
+from vizdist.store.trace import open_trace
+
+PS = "/job:ps/replica:0/task:0/device:CPU:0"
+WORKER = "/job:worker/replica:0/task:0/device:CPU:0"
+ASIDE = "/job:worker/replica:0/task:1/device:CPU:0"
+
+
+def run(folder: Path, name: str, **options: int | str) -> OneStep:
+    flags = [word for key, value in options.items() for word in ("--option", f"{key}={value}")]
+    out = folder / f"{name}.trace"
+    assert tracer(["run", name, "--in-process", *flags, "--out", str(out)]) == 0
+    trace = open_trace(out)
+    return OneStep(trace, trace.step(1))
+
+
+def flow_of(one: OneStep) -> ControlFlow:
+    found = control_flow.find(one)
+    assert found is not None
+    return found
+
+
+def moved(one: OneStep) -> dict[str, list[Transfer]]:
+    """Transfers inside loops, by tensor, in the order of iterations."""
+    found = transfers.find(one)
+    assert found is not None
+    by_tensor = defaultdict(list)
+    for row in sorted(found.rows, key=lambda row: row.iteration):
+        if row.frame:
+            by_tensor[row.tensor].append(row)
+    return by_tensor
+
+
+@pytest.mark.parametrize("iterations", [0, 3])
+def test_every_crossing_edge_is_sent_once_more_than_the_body_runs_the_last_time_dead(
+    tmp_path: Path, iterations: int
+) -> None:
+    one = run(tmp_path, "cross-device-while", iterations=iterations)
+    edges = moved(one)
+    assert edges.keys() == {"loop/Identity", "loop/Identity_1", "loop/LoopCond", "loop/body_mul"}
+    for tensor, rows in edges.items():
+        assert [row.iteration for row in rows] == list(range(iterations + 1))
+        last = "done" if tensor == "loop/LoopCond" else "dead"  # the predicate says why
+        assert [row.state for row in rows] == ["done"] * iterations + [last]
+    left = leftovers.find(one)
+    assert left is not None
+    assert left.alone == []
+
+
+@pytest.mark.parametrize(("parallel_iterations", "deferred"), [(1, 5), (10, 0)])
+def test_no_more_iterations_are_in_flight_than_may_be(
+    tmp_path: Path, parallel_iterations: int, deferred: int
+) -> None:
+    """An iteration asks for the next one while it is still there itself."""
+    options = {"iterations": 5, "parallel_iterations": parallel_iterations}
+    frames = flow_of(run(tmp_path, "cross-device-while", **options)).frames
+    assert {frame.device for frame in frames} == {PS, WORKER}
+    for frame in frames:
+        assert frame.iterations == 6
+        assert frame.most <= parallel_iterations
+        assert frame.deferred == deferred
+
+
+def test_each_device_runs_the_control_loop_once_an_iteration(tmp_path: Path) -> None:
+    flow = flow_of(run(tmp_path, "cross-device-while", iterations=3))
+    for frame in flow.frames:
+        assert frame.machine == {"Merge": 4, "Switch": 4, "NextIteration": 4}
+    assert flow.broadcasts == 4
+
+
+def test_the_inner_loop_has_a_frame_for_each_iteration_of_the_outer(tmp_path: Path) -> None:
+    frames = flow_of(run(tmp_path, "nested-while", outer=2, inner=3)).frames
+    on_worker = [frame for frame in frames if frame.device == WORKER]
+    ids = Counter(frame.frame for frame in on_worker)
+    assert ids == {"outer/while_context": 1, "outer/inner/while_context": 3}
+    inner = [frame for frame in on_worker if "inner" in frame.frame]
+    assert len({frame.frame_id for frame in inner}) == 3
+    assert sorted(frame.iterations for frame in inner) == [1, 4, 4]  # the last one was entered dead
+
+
+@pytest.mark.parametrize(("pred", "idle"), [("true", ASIDE), ("false", WORKER)])
+def test_the_branch_that_is_not_taken_is_dead(tmp_path: Path, pred: str, idle: str) -> None:
+    one = run(tmp_path, "cross-device-cond", pred=pred)
+    flow = flow_of(one)
+    assert flow.frames == []
+    assert flow.dead[idle] >= 1
+    found = transfers.find(one)
+    assert found is not None
+    answers = {row.source: row.state for row in found.rows if row.target == PS}
+    assert answers[idle] == "dead"

@@ -78,7 +78,7 @@ class _Cut:
         self._received: dict[tuple[str, int | None, str, bool], Node] = {}
         self._dtypes: dict[Input, str] = {}
         self._numbers = count()
-        self._edge_ids = count()
+        self._pairs = count()
 
     def partitions(self) -> list[Partition]:
         self._parts = {self._place[name]: [] for name in self._graph}
@@ -87,42 +87,39 @@ class _Cut:
         return [Partition(place, Graph(nodes)) for place, nodes in self._parts.items()]
 
     def _rewired(self, node: Node) -> Node:
-        """The node with what crosses the cut taken from `_Recv`s in its own partition.
-
-        The control edge that starts an iteration goes to those, and stays here only for the next
-        cut.
-        """
         here = self._place[node.name]
-        start = next((c for c in node.control_inputs if starts_iteration(self._graph, c)), None)
-        edges = [
-            edge
-            for edge in self._graph.in_edges(node.name)
-            if not (edge.is_control and edge.src == start)
-        ]
-        sources = [
-            self._graph[edge.src]
-            if self._place[edge.src] == here
-            else self._receive(edge, edge_id, start)
-            for edge, edge_id in zip(edges, self._edge_ids, strict=False)
-        ]
-        names = [source.name for source in sources]
-        if names != [edge.src for edge in edges]:
-            num_inputs = len(node.inputs)
-            if start and any(source.device != node.device for source in sources):
-                names.append(start)
-            node = node.with_(
-                inputs=tuple(
-                    old if old.node == new else Input(new)
-                    for old, new in zip(node.inputs, names, strict=False)
-                ),
-                control_inputs=tuple(names[num_inputs:]),
-            )
+        sources = (*(source.node for source in node.inputs), *node.control_inputs)
+        if any(self._place[name] != here for name in sources):
+            node = self._with_recvs(node, here)
         if node.attrs.get("client_terminated") and "send_device_incarnation" not in node.attrs:
             life = self._incarnation_of(node.attrs["send_device"])
             node = node.with_(attrs={**node.attrs, "send_device_incarnation": life})
         return node
 
-    def _receive(self, edge: Edge, edge_id: int, start: str | None) -> Node:
+    def _with_recvs(self, node: Node, here: str) -> Node:
+        """The node with what crosses the cut taken from `_Recv`s in its own partition.
+
+        The control edge that starts an iteration goes to those, and stays here only for the next
+        cut.
+        """
+        start = next((c for c in node.control_inputs if starts_iteration(self._graph, c)), None)
+        sources = [
+            self._graph[edge.src] if self._place[edge.src] == here else self._receive(edge, start)
+            for edge in self._graph.in_edges(node.name)
+            if not (edge.is_control and edge.src == start)
+        ]
+        names = [source.name for source in sources]
+        if start and any(source.device != node.device for source in sources):
+            names.append(start)
+        return node.with_(
+            inputs=tuple(
+                old if old.node == new else Input(new)
+                for old, new in zip(node.inputs, names, strict=False)
+            ),
+            control_inputs=tuple(names[len(node.inputs) :]),
+        )
+
+    def _receive(self, edge: Edge, start: str | None) -> Node:
         """The node by which the edge's value is had in its consumer's partition.
 
         A value that a GPU's kernel reads on the host comes apart from one it reads in place.
@@ -133,7 +130,7 @@ class _Cut:
         key = edge.src, edge.src_port, self._place[edge.dst], apart
         if key not in self._received:
             recv_op = "_HostRecv" if on_host else "_Recv"
-            self._received[key] = self._join(edge, edge_id, start, dtype, recv_op)
+            self._received[key] = self._join(edge, start, dtype, recv_op)
         return self._received[key]
 
     def _dtype(self, edge: Edge) -> str:
@@ -142,7 +139,7 @@ class _Cut:
             return NOTHING.dtype
         return dtype_of(self._graph, Input(edge.src, edge.src_port), self._dtypes)
 
-    def _join(self, edge: Edge, edge_id: int, start: str | None, dtype: str, recv_op: str) -> Node:
+    def _join(self, edge: Edge, start: str | None, dtype: str, recv_op: str) -> Node:
         """Adds the pair; its recv sits on the device of the first consumer.
 
         In a loop over devices, the recv begins with the iteration, by a control edge from `start`.
@@ -151,7 +148,7 @@ class _Cut:
         sending = self._parts[self._place[edge.src]]
         receiving = self._parts[self._place[edge.dst]]
         output, specs = self._value(edge, source, sending)
-        attrs = self._key(edge, f"edge_{edge_id}_{edge.src}")
+        attrs = self._key(edge)
         made_on_host = is_made_on_host(self._graph, edge, dtype)
         send = self._added(
             edge.src,
@@ -183,12 +180,12 @@ class _Cut:
         receiving.append(signal)
         return signal
 
-    def _key(self, edge: Edge, tensor_name: str) -> dict[str, Any]:
+    def _key(self, edge: Edge) -> dict[str, Any]:
         """What the two ends of a pair have in common."""
         sender = self._graph[edge.src].device
         kind = "loop" if is_predicate(self._graph, edge) else "data"
         return {
-            "tensor_name": tensor_name,
+            "tensor_name": f"edge_{next(self._pairs)}_{edge.src}",
             "send_device": sender,
             "recv_device": self._graph[edge.dst].device,
             "send_device_incarnation": self._incarnation_of(sender),

@@ -53,6 +53,7 @@ class GraphBuilder:
         self._contexts = dict(contexts or {})
         self._context: Context | None = None
         self._taken = set(taken)
+        self._source = ""
         self._scopes: list[str] = []
         self._devices: list[str | DeviceFunction] = []
         self._control: list[tuple[str, ...]] = []
@@ -60,6 +61,10 @@ class GraphBuilder:
 
     def graph(self) -> Graph:
         return Graph(self._nodes.values())
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        return self._nodes.values()
 
     def op(
         self,
@@ -81,7 +86,7 @@ class GraphBuilder:
                 tuple(dict.fromkeys(before)),
                 attrs=attrs,
                 specs=tuple(specs),
-                source=_callers_line(),
+                source=self._line(),
             )
         )
 
@@ -96,9 +101,14 @@ class GraphBuilder:
     def put(self, node: Node, context: Context | tuple[Context, ...] | None) -> Input:
         """Adds a node as it is, but for its name; its outputs live in `context`."""
         name = self._unique(node.name)
-        self._nodes[name] = node.with_(name=name)
+        self._nodes[name] = node.with_(name=name, source=node.source or self._source)
         self._contexts[name] = context
         return Input(name)
+
+    def keep(self, node: Node) -> Input:
+        """Adds a node outside of all contexts under exactly its name, which may be a taken one."""
+        self._nodes[node.name] = node
+        return Input(node.name)
 
     def place(self, node: Node, context: Context | None) -> Input:
         """As `put`, on the device of the open scopes."""
@@ -131,6 +141,18 @@ class GraphBuilder:
         """A name that ends in `/` stands for itself, whatever scopes are open, as in TF."""
         with _pushed(self._scopes, name):
             yield
+
+    @contextmanager
+    def at(self, source: str) -> Iterator[None]:
+        """Nodes added meanwhile come from this line, not from that of whoever adds them."""
+        before, self._source = self._source, source
+        try:
+            yield
+        finally:
+            self._source = before
+
+    def _line(self) -> str:
+        return self._source or _callers_line()
 
     @contextmanager
     def device(self, device: str | DeviceFunction) -> Iterator[None]:
@@ -240,7 +262,7 @@ class GraphBuilder:
                 "is_constant": is_constant,
                 "parallel_iterations": context.parallel_iterations,
             },
-            source=_callers_line(),
+            source=self._line(),
         )
         return self.place(node, context)
 
@@ -250,7 +272,7 @@ class GraphBuilder:
         return switch
 
     def _made(self, op: str, inputs: tuple[Input, ...]) -> Node:
-        return Node(self.scoped(op), op, inputs, source=_callers_line())
+        return Node(self.scoped(op), op, inputs, source=self._line())
 
     @property
     def context(self) -> Context | None:

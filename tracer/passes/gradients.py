@@ -19,9 +19,8 @@ from tracer.ops.gradients import GRADIENTS, WITHOUT_GRADIENT
 from tracer.ops.infer import infer_specs
 from tracer.ops.op_gradient import OpGradient
 from tracer.passes.contexts import ControlFlow, Loop, LoopVar
-from tracer.passes.history import BackBranch, BackLoop, Counter
+from tracer.passes.history import SCOPE, BackBranch, BackLoop, Counter
 
-_SCOPE = "gradients"
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8")
 
 Sums = dict[Input, list[Input]]  #: what has come back to each forward value
@@ -66,7 +65,7 @@ class _Gradients:
                     "of it, with respect to what goes in"
                 )
         seeds: Sums = {}
-        with self.builder.name_scope(_SCOPE):
+        with self.builder.name_scope(SCOPE):
             for number, y in enumerate(self._ys):
                 seed = grad_ys[number] if grad_ys else self.builder.op("OnesLike", y, name="ones")
                 seeds.setdefault(y, []).append(seed)
@@ -125,7 +124,7 @@ class _Gradients:
         grads = {port: total for port, total in totals.items() if total is not None}
         if not grads:
             return
-        with self.builder.device(node.requested_device):
+        with self.builder.device(node.requested_device), self.builder.at(node.source):
             if node.op == "Switch":
                 self._through_switch(node, grads, sums)
             elif node.op == "Merge":
@@ -188,8 +187,9 @@ class _Gradients:
             for node in self._enters[context]
             if node.name in self._active and node.attrs["is_constant"]
         ]
-        beside = self.builder.device(self._graph[loop.pivot].requested_device)
-        with beside, self.builder.inside(self._back_of(context.outer)):
+        decides = self._graph[loop.pivot]
+        beside, at = self.builder.device(decides.requested_device), self.builder.at(decides.source)
+        with beside, at, self.builder.inside(self._back_of(context.outer)):
             counter = Counter(self.builder, context, Input(loop.pivot))
             starts = [
                 grad or self._zeros_of(variable.enter)
@@ -227,7 +227,7 @@ class _Gradients:
         for variable, grad in zip(carried, back, strict=False):
             if variable.next:
                 seeds.setdefault(self._graph[variable.next].inputs[0], []).append(grad)
-        with self.builder.name_scope(f"{_SCOPE}/"):
+        with self.builder.name_scope(f"{SCOPE}/"):
             sums = self._level(loop, seeds)
             firsts = [
                 self._began_with(variable, grad, sums)

@@ -13,6 +13,8 @@ from tracer.model.contexts import CondContext, Context, WhileContext, is_within,
 from tracer.model.graph import Input, Node, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
 
+SCOPE = "gradients"  #: of all nodes of gradients
+
 _HANDLE = TensorSpec("resource", ())
 SpecOf = Callable[[Input], TensorSpec | None]
 
@@ -90,7 +92,8 @@ class BackLoop(WhileContext):
     def recall(self, builder: GraphBuilder, source: Input, into: Context) -> Input:
         """A value of the forward loop, in this loop or in a branch in it."""
         node = builder[source.node]
-        with builder.inside(into), builder.device(node.requested_device):
+        beside = builder.device(node.requested_device)
+        with beside, builder.inside(into), builder.name_scope(f"{SCOPE}/"):
             if node.op == "Const":
                 return builder.add(node.with_(name=builder.scoped(node.name), control_inputs=()))
             if source not in self._stacks:

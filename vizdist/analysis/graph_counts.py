@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from tracer.model.graph_table import NodeRow
 from vizdist.store.graphs import GraphTable
 
+SENDS = ("_Send", "_HostSend")
+
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
@@ -33,7 +35,7 @@ def graph_counts(graph: GraphTable) -> GraphCounts:
 
 
 def _sends(rows: Sequence[NodeRow]) -> list[NodeRow]:
-    return [row for row in rows if row.op == "_Send" and not _is_client(row)]
+    return [row for row in rows if row.op in SENDS and not _is_client(row)]
 
 
 def _is_client(row: NodeRow) -> bool:

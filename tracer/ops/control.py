@@ -4,6 +4,7 @@ A branch that is not taken gets DEAD in place of values. Which nodes run for it,
 and iteration, is the executor's: these kernels only hand values on.
 """
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -37,8 +38,15 @@ def _switch(data: Any, predicate: torch.Tensor) -> tuple[Any, Any]:
 
 def _merge(*inputs: Any) -> tuple[Any, torch.Tensor]:
     """The input that is not dead, and its index."""
-    index = next(index for index, value in enumerate(inputs) if value is not DEAD)
-    return inputs[index], torch.tensor(index, dtype=torch.int32)
+    for index, value in enumerate(inputs):
+        if value is not DEAD:
+            return value, _index(index)
+    raise OpError("INTERNAL", "a Merge ran, but all its inputs are dead")
+
+
+@cache
+def _index(value: int) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.int32)
 
 
 def _loop_cond(predicate: torch.Tensor) -> torch.Tensor:

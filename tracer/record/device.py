@@ -46,6 +46,7 @@ class Timed(NamedTuple):
     ended: Event
     num_bytes: int = 0
     extra: int = 0
+    key: int = 0
 
 
 class _Anchor(NamedTuple):
@@ -154,11 +155,11 @@ class DeviceTimes:
         """Tells what was added up to a mark, whose streams have come to the end of it."""
         record, read = self._recorder.writer().record, self._clock.read
         while self._num_settled < mark and self._waiting:
-            site, context, launched, begun, ended, num_bytes, extra = self._waiting.popleft()
+            site, context, launched, begun, ended, num_bytes, extra, key = self._waiting.popleft()
             self._num_settled += 1
             start = read(begun)
             end = start + _ns(begun.elapsed_time(ended))
-            record(site, context, start, end, launched, num_bytes, extra=extra)
+            record(site, context, start, end, launched, num_bytes, key, extra=extra)
 
     def drop(self, mark: int) -> None:
         """Forgets what was added up to a mark: its device has failed."""

@@ -69,10 +69,11 @@ class Gpu:
         begun: Event,
         num_bytes: int,
         extra: int,
+        key: int = 0,
     ) -> None:
         """An op was launched by span `launch` at `when`, after the mark `begun`."""
         ended = self.compute.record()
-        self.times.add(Timed(site, context.under(launch), when, begun, ended, num_bytes, extra))
+        self.times.add(Timed(site, context.under(launch), when, begun, ended, num_bytes, extra, key))
 
     def on_stream(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with what it launches on the compute stream."""

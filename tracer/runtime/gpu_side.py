@@ -1,6 +1,6 @@
 """What a GPU adds to the nodes of its partition: memories, streams, and sites of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +41,9 @@ class GpuSide:
             if port < op.num_variables:
                 continue
             if port in wanted and source not in self._on_host:
-                moves[port] = self._gpu.to_host
+                moves[port + op.is_async] = self._gpu.to_host
             elif port not in wanted and source in self._on_host:
-                moves[port] = self._gpu.to_device
+                moves[port + op.is_async] = self._gpu.to_device
         return _moving(kernel, moves) if moves else kernel
 
     def receiver(self, node: Node) -> Kernel:
@@ -60,16 +60,16 @@ class GpuSide:
         stays = to.task_name == self._device.name.task_name and to.type == "GPU"
         return self._gpu.sender(stays=stays, site=self._copy_site(node))
 
-    def run_site(self, node: Node, op: OpDef) -> int:
-        """Where the node's work on a stream is recorded; 0 if it has none."""
+    def run_site(self, node: Node, op: OpDef, told: Mapping[str, str]) -> int:
+        """Where the node's work on a stream is recorded; 0 if it has none. `told`: where it runs."""
         if node.op in _COPIES:
             return self._copy_site(node)
-        if op.is_view:
+        if op.is_view or op.is_async:
             return 0
         attributes = {
             "vizdist.op": node.op,
             "vizdist.node": node.name,
-            **self._device.told,
+            **told,
         }
         return self._recorder.site(
             "op.run",

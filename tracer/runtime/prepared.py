@@ -256,7 +256,7 @@ class _Preparation:
             key_number=self._env.recorder.key(key) if transfers else 0,
             source=self._source(node) if kind is Kind.RECV else None,
             is_read=kind in (Kind.SEND, Kind.RETVAL) and kernel is read,
-            run_site=self._gpu.run_site(node, op) if self._gpu else 0,
+            run_site=self._gpu.run_site(node, op, self._told(node)) if self._gpu else 0,
             sends=self._gpu.sender(node) if self._gpu and kind is Kind.SEND else None,
             controls=tuple(self._position[name] for name in node.control_inputs),
             flow=FLOWS.get(node.op),

@@ -103,7 +103,7 @@ class RecordedQueueRun(QueueRun):
         num_bytes = _num_bytes(outputs or inputs)
         extra = variable.version if node.writes and variable is not None else version
         if gpu and begun:
-            gpu.launched(node.run_site, self.context, span, start, begun, num_bytes, extra)
+            gpu.launched(node.run_site, self.context, span, start, begun, num_bytes, extra, key)
             num_bytes = extra = 0
         flags = Flag.DEAD if is_dead else 0
         writer.end(start, end, ready, num_bytes, key, extra=extra, flags=flags)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden_cases import GOLDEN
 from tracer.cli import main as tracer
-from vizdist.analysis.mechanisms import sessions, stages, transfers
+from vizdist.analysis.mechanisms import preparation, sessions, stages, transfers
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.step_report import SECTIONS, steps_of
@@ -40,6 +40,17 @@ def test_every_stage_of_the_graph_is_counted(trace: Trace) -> None:
         "_Recv": 5,
     }  # one more _Send and _Recv for each worker's fetch
     assert sum(found.parts["device"].values()) == found.nodes["device"] + 2
+
+
+def test_the_graph_was_made_ready_once_before_its_first_step(trace: Trace) -> None:
+    first, second = (preparation.find(one(trace, number)) for number in (1, 2))
+    assert first is not None
+    assert first == second
+    kinds = [work.kind for work in first.works]
+    assert kinds == ["graph.prune", "graph.place", "graph.partition", *["graph.register"] * 3]
+    assert {work.task for work in first.works[3:]} == {"ps:0", "worker:0", "worker:1"}
+    assert first.works[0].facts == {"graph.nodes_before": 12, "graph.nodes": 14}  # and two fetches
+    assert first.works[2].facts["graph.pairs"] == 5
 
 
 def test_a_tensor_of_five_readers_went_twice(trace: Trace) -> None:

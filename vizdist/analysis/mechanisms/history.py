@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tracer.model.schema import SPAN_KINDS
+from vizdist.analysis.mechanisms.facts import facts_of, facts_text
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang
@@ -66,16 +66,10 @@ def _events(one: OneStep, places: Array) -> Iterator[Event]:
     spans = one.trace.all.take(places)
     kinds, tasks = spans.text("kind").tolist(), spans.task.tolist()
     for at, place in enumerate(places.tolist()):
-        said = attributes.get(place, {})
-        facts = {name.removeprefix("vizdist."): said[name] for name in _own(said, kinds[at])}
+        facts = facts_of(kinds[at], attributes.get(place, {}))
         after = int(spans.start[at]) - one.step.start
         took, span = int(spans.duration[at]), hex_id(int(spans.span[at]))
         yield Event(after, tasks[at], kinds[at], took, facts, span)
-
-
-def _own(said: Mapping[str, Any], kind: str) -> list[str]:
-    """The attributes that its kind has, in the order of the schema."""
-    return [name for name in SPAN_KINDS[kind].attributes if name in said]
 
 
 def tell(found: History, lang: Lang) -> Iterator[str]:
@@ -84,5 +78,5 @@ def tell(found: History, lang: Lang) -> Iterator[str]:
 
 
 def _cells(event: Event) -> Sequence[object]:
-    facts = ", ".join(f"{name}={value}" for name, value in event.facts.items())
-    return duration(event.after_ns), event.task, event.kind, duration(event.took_ns), facts
+    times = duration(event.after_ns), duration(event.took_ns)
+    return times[0], event.task, event.kind, times[1], facts_text(event.facts)

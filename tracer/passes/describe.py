@@ -13,27 +13,34 @@ from tracer.ops.registry import lookup
 from tracer.passes.keys import RECVS, SENDS, key_of
 from tracer.passes.optimize import optimize, optimize_cut
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
-from tracer.passes.place import check_graph, place
+from tracer.passes.place import check_graph
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.passes.prune import prune
 
 Row = dict[str, Any]
 
 
-def describe_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> Row:
+def describe_graph_file(
+    given: GraphFile, passes: Iterable[str] = (), placer: Placer = BY_RULE
+) -> Row:
     """Prunes, places and cuts what the file asks to run, without running it.
 
     Raises GraphError where the request or a device is wrong.
     """
-    placed, by_device = cut_graph_file(given, passes)
-    return describe_partitions(given.graph, placed, by_device)
+    placed, by_device = cut_graph_file(given, passes, placer)
+    predicted_ns = placer.predicted_ns(placed)
+    told = {} if predicted_ns is None else {"predicted_step_ns": predicted_ns}
+    return describe_partitions(given.graph, placed, by_device) | told
 
 
-def cut_graph_file(given: GraphFile, passes: Iterable[str] = ()) -> tuple[Graph, list[Partition]]:
+def cut_graph_file(
+    given: GraphFile, passes: Iterable[str] = (), placer: Placer = BY_RULE
+) -> tuple[Graph, list[Partition]]:
     """The pruned and placed graph, and its partitions by device. Raises GraphError."""
     check_graph(given.graph, given.devices, lookup)
     run, client = given.run, given.client_device
     pruned = prune(given.graph, run.feeds, run.fetches, run.targets, client)
-    placed = optimize(place(pruned, given.devices, client, lookup), passes)
+    placed = optimize(placer.place(pruned, given.devices, client, lookup), passes)
     incarnations = dict.fromkeys(map(str, given.devices), 1)  # nothing runs, so nothing restarts
     by_device = [
         part

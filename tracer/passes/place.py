@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import HANDLES, Graph, GraphError, Node
 from tracer.ops.kernel import OpDef
+from tracer.passes.check_types import check_types
 from tracer.passes.colocation import Colocation
 from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.feasible import Feasible, Wish
@@ -39,7 +40,7 @@ def place(
         device = feasible.preferred(wish)
         for node in group:
             fits = feasible.wish(node).is_met_by(device)
-            placed[node.name] = str(device), _reason(node, group, wish, colocation, fits=fits)
+            placed[node.name] = str(device), reason_of(node, group, wish, colocation, fits=fits)
         if len(group) == 1:
             alone += group
     _move_to_neighbours(graph, alone, placed, feasible)
@@ -71,6 +72,7 @@ def check_graph(
                     f"Node {node.name!r}: Connecting to invalid output {source.port} of source "
                     f"node {source.node} which has {count} outputs."
                 )
+    check_types(graph, lookup)
 
 
 def _known_outputs(node: Node, lookup: Callable[[str], OpDef]) -> int | None:
@@ -81,14 +83,21 @@ def _known_outputs(node: Node, lookup: Callable[[str], OpDef]) -> int | None:
         return None
 
 
-def _reason(
-    node: Node, group: list[Node], wish: Wish, colocation: Colocation, *, fits: bool
+def reason_of(
+    node: Node,
+    group: Sequence[Node],
+    wish: Wish,
+    colocation: Colocation,
+    *,
+    fits: bool,
+    otherwise: str = "default",
 ) -> str:
+    """Why a node is where it is; `fits`: it asked for that. `otherwise`: it was free to choose."""
     if node.requested_device and fits:
         return "requested"
     if node.name in colocation.followers:
         return "resource"
-    return "default" if wish.request == Wish().request and node is group[0] else "colocated"
+    return otherwise if wish.request == Wish().request and node is group[0] else "colocated"
 
 
 def _move_to_neighbours(

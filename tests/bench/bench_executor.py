@@ -5,6 +5,10 @@ eager. Eager is what a user would write: for plain SGD forward, `torch.autograd.
 place, for Adam `torch.optim.Adam`; Dropout draws from the process's generator. Blocks take turns,
 so that a noisy minute hits all alike; `cpu` ratios are of CPU time, which a busy machine distorts
 less.
+
+`bench_executor.py loop` runs a while loop by ready queue, against the same loop in Python over the
+same torch calls: what is more, divided by the nodes that ran, is the executor's price of a node.
+Budget: 15 µs.
 """
 
 import json
@@ -18,8 +22,11 @@ import torch
 from torch import Tensor
 
 from tests.bench.blocks import spread
+from tests.runtime.loops import doubling
 from tracer.capture_graph.capture import Batch
 from tracer.capture_graph.optimizers import SGD, Adam
+from tracer.model.graph import Graph
+from tracer.passes.frames import ROOT, Frames
 from tracer.runtime.session import DirectSession
 from tracer.runtime.worker_env import ExecutorKind
 from tracer.workloads.registry import MODULES
@@ -27,6 +34,8 @@ from tracer.workloads.workload import Workload
 
 ROUNDS = 40
 BLOCK_STEPS = {"digits-mlp": 200, "digits-cnn": 8, "char-transformer": 2}
+ITERATIONS = 500
+LOOP = "loop"
 
 Step = Callable[[Tensor, Tensor], object]
 
@@ -103,10 +112,46 @@ def compare(name: str) -> dict[str, object]:
     return {"bench": "executor", "workload": name, "rounds": ROUNDS, **us, **ratios}
 
 
+def python_loop(n: Tensor) -> tuple[Tensor, Tensor]:
+    i, s = torch.tensor(0, dtype=torch.int32), torch.tensor(1.0)
+    one = torch.tensor(1, dtype=torch.int32)
+    while bool(torch.lt(i, n)):
+        i, s = torch.add(i, one), torch.add(s, s)
+    return i, s
+
+
+def loop() -> dict[str, object]:
+    graph = Graph(node.with_(requested_device="") for node in doubling().nodes)
+    frames = Frames(graph)
+    num_nodes = ITERATIONS * sum(frames.of_inputs(node.name) != ROOT for node in graph.nodes)
+    n = torch.tensor(ITERATIONS, dtype=torch.int32)
+    with DirectSession(graph) as session:
+        run = session.make_callable(("i:0", "s:0"), ("n:0",))
+        steps: dict[str, Callable[[], object]] = {
+            "python": lambda: python_loop(n),
+            "queue": lambda: run(n),
+        }
+        times: dict[str, list[tuple[float, float]]] = {which: [] for which in steps}
+        for round_ in range(ROUNDS):
+            for which in steps if round_ % 2 else reversed(steps):
+                wall, cpu = time.perf_counter(), time.process_time()
+                steps[which]()
+                times[which].append((time.perf_counter() - wall, time.process_time() - cpu))
+    pairs = list(zip(times["queue"], times["python"], strict=True))
+    us = {
+        f"us_per_node over the kernels{' cpu' * kind}": spread(
+            [(queue[kind] - python[kind]) * 1e6 / num_nodes for queue, python in pairs]
+        )
+        for kind in (0, 1)
+    }
+    return {"bench": "executor", "workload": LOOP, "rounds": ROUNDS, "nodes": num_nodes, **us}
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or BLOCK_STEPS:
-        print(json.dumps({**compare(name), "load": round(os.getloadavg()[0], 1)}), flush=True)
+    for name in sys.argv[1:] or (*BLOCK_STEPS, LOOP):
+        told = loop() if name == LOOP else compare(name)
+        print(json.dumps({**told, "load": round(os.getloadavg()[0], 1)}), flush=True)
 
 
 if __name__ == "__main__":

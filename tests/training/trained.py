@@ -1,8 +1,9 @@
 """A workload trained by one client on a cluster in this process, and the same by eager torch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -22,7 +23,16 @@ from tracer.runtime.session import Session
 from tracer.server import LocalServer, ServerConfig
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Topology
-from tracer.training.trainer import Fit, Fitted, Trainer, sessions_of, tracing_of
+from tracer.training.checkpoint import Checkpoints
+from tracer.training.trainer import (
+    NO_LINE,
+    Fit,
+    Fitted,
+    Line,
+    Trainer,
+    sessions_of,
+    tracing_of,
+)
 from tracer.workloads.workload import Workload
 
 WORKER = TaskName("worker", 0)
@@ -30,7 +40,10 @@ WORKER = TaskName("worker", 0)
 
 @contextmanager
 def task_of(
-    strategy: str, devices: tuple[str, ...] = ("cpu:0",), driver: Driver = CUDA
+    strategy: str,
+    devices: tuple[str, ...] = ("cpu:0",),
+    driver: Driver = CUDA,
+    folder: Path | None = None,
 ) -> Iterator[tuple[MasterInterface, ClusterSpec, Recorder, list[SpanData]]]:
     """The only worker of a strategy's cluster: its master, its recorder, the spans at the end."""
     spec = STRATEGIES[strategy].cluster(Topology(workers=1))
@@ -38,12 +51,15 @@ def task_of(
     if STRATEGIES[strategy].is_local:
         with recorded() as recording:
             recorder = recording.recorder
-            config = ServerConfig(recorder, trace_of_step(RUN_ID, "run", 0), driver=driver)
+            config = ServerConfig(
+                recorder, trace_of_step(RUN_ID, "run", 0), driver=driver, checkpoints=folder
+            )
             with closing(LocalServer(WORKER, devices, config)) as server:
                 yield server.master, spec, recorder, spans
             spans += recording.spans(at_end=True)
         return
-    with running_cluster("near", spec, devices={WORKER: devices}, driver=driver) as cluster:
+    own = {WORKER: devices}
+    with running_cluster("near", spec, devices=own, driver=driver, checkpoints=folder) as cluster:
         yield cluster.tasks.masters[WORKER], spec, cluster.tracing.recorder, spans
         assert cluster.recording is not None
         spans += cluster.recording.spans()
@@ -67,8 +83,11 @@ def trained(
     trace: str = "all",
     devices: tuple[str, ...] = ("cpu:0",),
     driver: Driver = CUDA,
+    checkpoints: Checkpoints | None = None,
+    line_of: Callable[[MasterInterface], Line] = lambda _: NO_LINE,
 ) -> Run:
-    with task_of(strategy, devices, driver) as (master, spec, recorder, spans):
+    folder = checkpoints.folder if checkpoints else None
+    with task_of(strategy, devices, driver, folder) as (master, spec, recorder, spans):
         capture = workload.step_capture(seed)
         graphs: list[CapturedStep] = []
 
@@ -84,10 +103,10 @@ def trained(
             next(workload.batches(seed, 0, 1)),
             workload.evaluation(),
             tracing_of(recorder, RUN_ID, WORKER, TracePolicy(trace)),
-            Fit(steps, seed=seed),
+            Fit(steps, seed=seed, checkpoints=checkpoints),
         )
         with closing(trainer):
-            fitted = trainer.run(lambda: workload.batches(seed, 0, 1))
+            fitted = trainer.run(lambda: workload.batches(seed, 0, 1), line_of(master))
         variables = values_of(master, graphs[0])
     return Run(fitted, variables, spans)
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tracer.launch.control import REMAKE, Control
 from tracer.launch.jobs import Client, Job, Stopped, drive
@@ -22,9 +22,6 @@ from tracer.server import LocalServer, Server, ServerConfig
 from tracer.training.trainer import Again, Line, Ready
 
 FindJob = Callable[[Plan], Job]
-
-#: errors that say that a task is gone or not the one it was; TF recovers from the same
-RECOVERABLE: Final = ("UNAVAILABLE", "ABORTED")
 
 
 def sockets_of(plan: Plan, scratch: Path) -> Path | None:
@@ -112,7 +109,8 @@ class LauncherLine:
         self._plan = plan
         self._count = count
         self._round = number
-        self.line = Line(self._on_step, self._line_up, self._recover)
+        recover = self._recover if plan.tolerance.restarts else None
+        self.line = Line(self._on_step, self._line_up, recover)
 
     def _on_step(self, step: int) -> None:
         self._control.check()
@@ -126,8 +124,6 @@ class LauncherLine:
         return ready.step if told["step"] is None else int(told["step"])
 
     def _recover(self, error: StepError) -> bool:
-        if not self._plan.tolerance.restarts or error.code not in RECOVERABLE:
-            raise error
         self._control.tell("lost", round=self._round, **failed_facts(error))
         try:
             told = self._control.wait(REMAKE, self._plan.limits.connect_s)

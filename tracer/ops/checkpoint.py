@@ -152,6 +152,7 @@ OPS: tuple[OpDef, ...] = (
         "ShardedFilename",
         _sharded_filename,
         infer=_string,
+        is_view=True,
         host_inputs=(0, 1, 2),
         host_outputs=(0,),
         device_types=("CPU",),

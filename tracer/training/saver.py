@@ -28,7 +28,7 @@ def saver_graph(graph: Graph) -> Graph:
     variables = variables_of(graph)
     by_device: dict[str, list[Node]] = {}
     for node in variables:
-        by_device.setdefault(node.requested_device, []).append(node)
+        by_device.setdefault(_device_of(node, graph), []).append(node)
     nodes = [*variables, Node(PREFIX, "Placeholder", attrs={"dtype": "string", "shape": []})]
     nodes += (_is_initialized(node) for node in variables)
     saves, restores = [], []
@@ -40,6 +40,13 @@ def saver_graph(graph: Graph) -> Graph:
     nodes.append(Node(SAVE, "NoOp", control_inputs=tuple(saves)))
     nodes.append(Node(RESTORE, "NoOp", control_inputs=tuple(restores)))
     return Graph(nodes)
+
+
+def _device_of(variable: Node, graph: Graph) -> str:
+    """The request that counts for it: a slot asks for nothing and goes with its variable."""
+    beside = (graph.get(name) for name in variable.colocated_with)
+    asked = (node.requested_device for node in beside if node is not None)
+    return variable.requested_device or next(filter(None, asked), "")
 
 
 def _is_initialized(variable: Node) -> Node:
@@ -154,7 +161,7 @@ class Saver:
         tracing: Tracing,
     ) -> None:
         self._open_session = open_session
-        self._variables = variables_of(graph)
+        self._variables = {node.name: _device_of(node, graph) for node in variables_of(graph)}
         self._graph = saver_graph(graph)
         self._checkpoints = checkpoints
         self._tracing = tracing
@@ -163,12 +170,11 @@ class Saver:
 
     def lost(self) -> Mapping[str, list[str]]:
         """Variables without a value, by the device that should hold them."""
-        checks = [f"save/is_initialized/{node.name}:0" for node in self._variables]
-        values = self._run(checks, {})
+        values = self._run([f"save/is_initialized/{name}:0" for name in self._variables], {})
         found: dict[str, list[str]] = {}
-        for node, value in zip(self._variables, values, strict=True):
+        for (name, device), value in zip(self._variables.items(), values, strict=True):
             if not value.item():
-                found.setdefault(node.requested_device, []).append(node.name)
+                found.setdefault(device, []).append(name)
         return found
 
     def save(self, step: int) -> None:

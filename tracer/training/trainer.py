@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -34,6 +34,9 @@ from tracer.training.saver import Saver, lost_error
 from tracer.training.signatures import SignatureCache, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
+
+#: errors that say that a task is gone or not the one it was; TF recovers from the same
+RECOVERABLE = ("UNAVAILABLE", "ABORTED")
 
 READY_POLL_S = 0.02  #: between two looks whether the chief has made the variables
 
@@ -103,23 +106,20 @@ class Ready:
     is_rolled_back: bool = False
 
 
-def give_up(error: StepError) -> NoReturn:
-    raise error
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """What a client says to whoever started it, and hears from there.
 
     `on_step` hears the number of each step before it begins, and 0 while there is none yet.
-    `line_up` returns when the first step may begin, and after which one it comes. `recover` is told
-    of an error; it raises it, or returns when sessions may be made anew: whether this client leads,
-    which means that it restores and saves the variables. All may raise.
+    `line_up` returns when the first step may begin, and after which one it comes. `recover`, where
+    dead tasks are started again, is told of a loss and returns when sessions may be made anew:
+    whether this client leads, which means that it restores and saves the variables. It raises the
+    error where that was no such loss. All may raise.
     """
 
     on_step: Callable[[int], None] = lambda _: None
     line_up: Callable[[Ready], int] = lambda ready: ready.step
-    recover: Callable[[StepError], bool] = give_up
+    recover: Callable[[StepError], bool] | None = None
 
 
 NO_LINE = Line()
@@ -192,7 +192,9 @@ class Trainer:
                 self._run_steps(batches(), fitted, line)
                 self._end(fitted)
             except StepError as error:
-                self._recover(error, line)
+                if line.recover is None or error.code not in RECOVERABLE:
+                    raise
+                self._recover(error, line, line.recover)
             else:
                 return fitted
 
@@ -302,19 +304,21 @@ class Trainer:
         self._saved = step
         return Ready(step, is_rolled_back=True)
 
-    def _recover(self, error: StepError, line: Line) -> None:
+    def _recover(self, error: StepError, line: Line, recover: Callable[[StepError], bool]) -> None:
         """Makes the sessions anew, as often as it takes. Raises the error that ends the run."""
         with self._tracing.recorder.span("session.recover", self._tracing.run) as span:
             span.set("vizdist.error", error.message)
             span.set("vizdist.lost_step", self._done + 1)
-            while True:
-                self._leads = line.recover(error)
+            while error.code in RECOVERABLE:
+                self._leads = recover(error)
                 try:
                     self._renew()
                     self._done = line.line_up(self._ready_again(line))
                     break
                 except StepError as another:
                     error = another
+            else:
+                raise error
             span.set("vizdist.resumed_step", self._done + 1)
         self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
 

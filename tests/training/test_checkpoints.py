@@ -1,0 +1,170 @@
+"""Checkpoints: what goes on from one is the run that was never interrupted, to the bit."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.trained import Run, trained
+from tracer.capture_graph.optimizers import Adam
+from tracer.model.refusal import Refusal
+from tracer.ops.tensor_file import TensorFile
+from tracer.runtime.interfaces import MasterInterface, StepError
+from tracer.training.checkpoint import MOST_KEPT, CheckpointError, Checkpoints
+from tracer.training.trainer import Line, Ready
+from tracer.workloads.digits_mlp import workload
+from tracer.workloads.workload import Workload
+
+STRATEGIES = ("one_device", "parameter_server_v1")
+
+
+def with_adam() -> Workload:
+    """Optimizer slots count too, so an optimizer that has some."""
+    made = workload()
+    return Workload(made.make_module, made.loss, Adam(), made.batches)
+
+
+@pytest.fixture(scope="module", params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def whole(strategy: str) -> Run:
+    """Twelve steps without a break."""
+    return trained(with_adam(), strategy, 12)
+
+
+def same(run: Run, whole: Run) -> bool:
+    return all(torch.equal(run.variables[name], whole.variables[name]) for name in whole.variables)
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_ends_as_one_without_a_break(
+    strategy: str, whole: Run, tmp_path: Path
+) -> None:
+    checkpoints = Checkpoints(tmp_path, every=0)
+    first = trained(with_adam(), strategy, 7, checkpoints=checkpoints)
+    assert checkpoints.latest() == 7
+    second = trained(with_adam(), strategy, 12, checkpoints=checkpoints)
+    assert [*first.fitted.losses, *second.fitted.losses] == whole.fitted.losses
+    assert second.fitted.first_step == 8
+    assert same(second, whole)
+
+
+def test_a_checkpoint_holds_every_variable_and_slot(strategy: str, tmp_path: Path) -> None:
+    run = trained(with_adam(), strategy, 2, checkpoints=Checkpoints(tmp_path))
+    (path,) = Checkpoints(tmp_path).files(2)
+    file = TensorFile(path)
+    assert {"fc1/weight", "fc1/weight/Adam/m", "fc2/bias/Adam/step"} <= set(file.names)
+    for name, value in run.variables.items():
+        assert torch.equal(file.tensor(name), value)
+
+
+def test_they_are_taken_at_the_start_every_so_often_and_at_the_end(tmp_path: Path) -> None:
+    run = trained(workload(), "one_device", 7, checkpoints=Checkpoints(tmp_path, every=3))
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["kept"] == [0, 3, 6, 7]
+    saves = [span for span in run.spans if span.kind == "checkpoint.save"]
+    assert [span.attributes["vizdist.checkpoint.step"] for span in saves] == [0, 3, 6, 7]
+    assert all(span.attributes["vizdist.bytes"] > 9640 for span in saves)
+    saved = [s for s in run.spans if s.attributes.get("vizdist.op") == "SaveV2"]
+    assert len(saved) == 4
+
+
+def losing(at: int, lose: Callable[[MasterInterface], None]) -> Callable[[MasterInterface], Line]:
+    """A line over which a loss is heard of once, before step `at`; this client leads."""
+
+    def line_of(master: MasterInterface) -> Line:
+        left = [at]
+
+        def on_step(step: int) -> None:
+            if step == at and left:
+                left.clear()
+                lose(master)
+                raise StepError("UNAVAILABLE", "the connection ended")
+
+        return Line(on_step, recover=lambda _: True)
+
+    return line_of
+
+
+def forget(master: MasterInterface) -> None:
+    """What a restart does: no session is left, no variable has a value."""
+    master.reset()
+
+
+def test_after_a_loss_of_variables_it_goes_back_to_the_last_checkpoint(
+    strategy: str, whole: Run, tmp_path: Path
+) -> None:
+    run = trained(
+        with_adam(),
+        strategy,
+        12,
+        checkpoints=Checkpoints(tmp_path, every=5),
+        line_of=losing(9, forget),
+    )
+    assert run.fitted.losses == whole.fitted.losses
+    assert same(run, whole)
+    (recover,) = [span for span in run.spans if span.kind == "session.recover"]
+    assert recover.attributes["vizdist.lost_step"] == 9
+    assert recover.attributes["vizdist.resumed_step"] == 6
+    roots = [span for span in run.spans if span.kind == "session.run" and span.step == 7]
+    assert len({(span.trace_hi, span.trace_lo) for span in roots}) == 2
+
+
+def test_a_loss_that_costs_no_variable_costs_no_step(strategy: str, whole: Run) -> None:
+    run = trained(with_adam(), strategy, 12, line_of=losing(9, lambda _: None))
+    assert run.fitted.losses == whole.fitted.losses
+    assert same(run, whole)
+
+
+def test_without_a_checkpoint_lost_variables_end_the_run_by_name() -> None:
+    with pytest.raises(StepError, match=r"fc1/weight, fc1/bias, .*--checkpoint DIR") as caught:
+        trained(workload(), "one_device", 12, line_of=losing(9, forget))
+    assert caught.value.code == "FAILED_PRECONDITION"
+
+
+def test_a_client_goes_on_where_the_line_says(tmp_path: Path) -> None:
+    """Another client has restored the variables of step 5: all go on from there."""
+
+    def line_up(ready: Ready) -> int:
+        return 5
+
+    run = trained(workload(), "one_device", 7, line_of=lambda _: Line(line_up=line_up))
+    assert (run.fitted.first_step, len(run.fitted.losses)) == (6, 2)
+
+
+def test_a_checkpoint_of_another_model_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    trained(workload(), "one_device", 2, checkpoints=checkpoints)
+    with pytest.raises(StepError, match=r"Key fc1/weight/Adam/m not found") as found:
+        trained(with_adam(), "one_device", 4, checkpoints=checkpoints)
+    assert found.value.code == "NOT_FOUND"
+    assert "it holds fc1/bias, fc1/weight" in found.value.message
+
+
+def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in range(1, 9):
+        (tmp_path / f"model.ckpt-{step}-00000-of-00001.safetensors").touch()
+        checkpoints.commit(step)
+    kept = range(9 - MOST_KEPT, 9)
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["kept"] == list(kept)
+    assert sorted(tmp_path.glob("model*")) == [f for step in kept for f in checkpoints.files(step)]
+
+
+def test_a_checkpoint_whose_save_broke_off_is_not_gone_on_from(tmp_path: Path) -> None:
+    """Its files may be there; the list does not name them yet."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.commit(3)
+    (tmp_path / "model.ckpt-6-00000-of-00002.safetensors").write_bytes(b"torn")
+    assert checkpoints.latest() == 3
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"kept": 3}', '{"kept": ["a"]}', '{"kept": [-1]}'])
+def test_a_list_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: str) -> None:
+    (tmp_path / "checkpoint.json").write_text(text)
+    with pytest.raises(CheckpointError, match="is no list of checkpoints") as refused:
+        Checkpoints(tmp_path).latest()
+    assert isinstance(refused.value, Refusal)

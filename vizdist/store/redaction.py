@@ -31,13 +31,18 @@ KEPT_TEXTS: Final = frozenset(
         "vizdist.kind", "vizdist.op", "vizdist.device", "vizdist.device.physical", "vizdist.peer",
         "vizdist.edge.kind", "vizdist.graph.id", "vizdist.graph.handle", "vizdist.graph.stage",
         "vizdist.session.handle", "vizdist.strategy", "rpc.system.name", "rpc.method",
-        "rpc.response.status_code", "network.transport",
+        "rpc.response.status_code", "network.transport", "vizdist.frame.id", "vizdist.pass.name",
+        "vizdist.fault", "vizdist.fault.kind",
     }
 )  # fmt: skip
 #: attributes whose words get pseudonyms
 NAMING_TEXTS: Final = frozenset(
-    {"vizdist.node", "vizdist.rendezvous.key", "vizdist.workload", "vizdist.lane"}
-)
+    {
+        "vizdist.node", "vizdist.rendezvous.key", "vizdist.workload", "vizdist.lane",
+        "vizdist.frame.name", "vizdist.pass.removed_nodes", "vizdist.pass.added_nodes",
+        "vizdist.pass.changed_nodes",
+    }
+)  # fmt: skip
 _OWN_RESOURCE: Final = ("vizdist.schema.version",)
 
 #: words of the runtime's own in names, keys, lanes and devices
@@ -51,7 +56,7 @@ _OWN_WORDS: Final = frozenset(
     )
 )
 _WORD = re.compile(r"[\w-]+")
-_PREFIX = re.compile(r"edge_\d+_|_(?:recv|send)_|update_")
+_PREFIX = re.compile(r"edge_\d+_|_(?:recv|send)_|update_|_cloop")
 _SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
 _TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
 _HEX = re.compile(r"[0-9a-f]{12,}")

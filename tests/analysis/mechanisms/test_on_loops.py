@@ -1,6 +1,7 @@
 """What the report says of loops and conds that the real runtime ran over two devices."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from vizdist.analysis.mechanisms import control_flow, leftovers, transfers
 from vizdist.analysis.mechanisms.control_flow import ControlFlow
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.transfers import Transfer
+from vizdist.cli import main as vizdist
 from vizdist.store.trace import open_trace
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -87,6 +89,18 @@ def test_the_inner_loop_has_a_frame_for_each_iteration_of_the_outer(tmp_path: Pa
     inner = [frame for frame in on_worker if "inner" in frame.frame]
     assert len({frame.frame_id for frame in inner}) == 3
     assert sorted(frame.iterations for frame in inner) == [1, 4, 4]  # the last one was entered dead
+
+
+def test_a_copy_without_names_tells_the_same_of_its_loops(tmp_path: Path) -> None:
+    whole = run(tmp_path, "cross-device-while", iterations=2)
+    out = tmp_path / "shared.trace"
+    assert vizdist(["export", str(whole.trace.path), str(out), "--redact"]) == 0
+    trace = open_trace(out)
+    shared = flow_of(OneStep(trace, trace.step(1)))
+    assert {frame.frame for frame in shared.frames}.isdisjoint({"loop/while_context"})
+    nameless = [replace(frame, frame="") for frame in shared.frames]
+    assert nameless == [replace(frame, frame="") for frame in flow_of(whole).frames]
+    assert shared.broadcasts == 3
 
 
 @pytest.mark.parametrize(("pred", "idle"), [("true", ASIDE), ("false", WORKER)])

@@ -17,6 +17,7 @@ _DTYPE_ATTRS = (
     "tensor_type",
     "type",
     "dtype",
+    "elem_type",
     "T",
     "Tparams",
     "Tidx",

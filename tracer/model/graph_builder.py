@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from tracer.model.cluster import DeviceSpec
 from tracer.model.contexts import CondContext, Context, WhileContext, is_within, loop_of
+from tracer.model.dtypes import dtype_of
 from tracer.model.graph import Graph, GraphError, Input, Node, TensorSpec
 from tracer.model.literal import literal_of
 
@@ -116,6 +117,13 @@ class GraphBuilder:
 
     def __getitem__(self, name: str) -> Node:
         return self._nodes[name]
+
+    def dtype_of(self, source: Input) -> str:
+        """Empty if nothing tells it."""
+        try:
+            return dtype_of(self._nodes, source)
+        except GraphError:
+            return ""
 
     def replace(self, name: str, **changes: Any) -> None:
         """Changes fields of a node that is there."""

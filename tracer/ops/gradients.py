@@ -38,7 +38,7 @@ def _chosen(g: OpGradient, i: int) -> Value:
     """Of Select: to the operand that was taken."""
     zeros = g.dy.op("ZerosLike")
     operands = (g.dy, zeros) if i == 1 else (zeros, g.dy)
-    return g.fit(g.x(0).op("SelectV2", *operands), i)
+    return g.fit(g.x(0).chooses(*operands), i)
 
 
 def _extreme(compare: str) -> Rule:
@@ -47,19 +47,19 @@ def _extreme(compare: str) -> Rule:
     def rule(g: OpGradient, i: int) -> Value:
         zeros = g.dy.op("ZerosLike")
         operands = (g.dy, zeros) if i == 0 else (zeros, g.dy)
-        return g.fit(g.x(0).op(compare, g.x(1)).op("SelectV2", *operands), i)
+        return g.fit(g.x(0).op(compare, g.x(1)).chooses(*operands), i)
 
     return rule
 
 
 def _exponent(a: Value, _b: Value, y: Value, dy: Value) -> Value:
     """A base that is not positive has no logarithm; it counts as one of 1."""
-    safe = a.op("Greater", 0.0).op("SelectV2", a, a.op("OnesLike"))
+    safe = a.op("Greater", 0.0).chooses(a, a.op("OnesLike"))
     return dy * y * safe.op("Log")
 
 
 def _elu(_x: Value, y: Value, dy: Value) -> Value:
-    return y.op("Less", 0.0).op("SelectV2", dy * (y + 1.0), dy)
+    return y.op("Less", 0.0).chooses(dy * (y + 1.0), dy)
 
 
 def _last_sum(x: Value) -> Value:
@@ -120,7 +120,7 @@ def _sum(g: OpGradient, _i: int) -> Value:
 
 def _mean(g: OpGradient, i: int) -> Value:
     averaged = g.x(0).op("Size").op("FloorDiv", g.y().op("Size").op("Maximum", 1))
-    return _sum(g, i) / averaged.op("Cast", DstT="float32")
+    return _sum(g, i) / averaged.op("Cast", SrcT="int32", DstT=g.dtype)
 
 
 def _largest(g: OpGradient, _i: int) -> Value:
@@ -128,8 +128,8 @@ def _largest(g: OpGradient, _i: int) -> Value:
     kept = _kept_shape(g)
     is_it = g.x(0).op("Equal", g.y().op("Reshape", kept))
     share = g.dy.op("Reshape", kept).op("BroadcastTo", g.shape(0))
-    taken = is_it.op("SelectV2", share, share.op("ZerosLike"))
-    ones = is_it.op("SelectV2", share.op("OnesLike"), share.op("ZerosLike"))
+    taken = is_it.chooses(share, share.op("ZerosLike"))
+    ones = is_it.chooses(share.op("OnesLike"), share.op("ZerosLike"))
     return taken / ones.op("Sum", g.x(1)).op("Reshape", kept)
 
 
@@ -171,7 +171,7 @@ def _joined(g: OpGradient, _i: int) -> Value:
 def _cut_out(g: OpGradient, i: int) -> Value:
     """Of ConcatV2: the part of the gradient where input i went."""
     shapes = [g.shape(each) for each in range(len(g.node.inputs) - 1)]
-    offsets = g.x(len(shapes)).op("ConcatOffset", *shapes)
+    offsets = g.x(len(shapes)).op("ConcatOffset", *shapes, N=len(shapes))
     return g.dy.op("Slice", offsets.port(i), shapes[i])
 
 
@@ -228,7 +228,8 @@ def _stitched(g: OpGradient, _i: int) -> Value:
     numbers = g.value(0).op("Range", parts.op("Size"), 1).op("Reshape", parts.op("Shape"))
     origins = numbers.op("DynamicPartition", parts, num_partitions=num)
     first, *others = (origins.port(port) for port in range(num))
-    stitched = first.op("DynamicStitch", *others, *(g.grad(port) for port in range(num)))
+    parted = (g.grad(port) for port in range(num))
+    stitched = first.op("DynamicStitch", *others, *parted, T=g.dtype)
     return stitched.op("Reshape", g.shape(0))
 
 

@@ -23,6 +23,10 @@ class Value:
         inputs = (self, *map(self.of.value, others))
         return self.of.add(op, tuple(each.source for each in inputs), attrs)
 
+    def chooses(self, one: "Value", other: "Value") -> "Value":
+        """Element by element: `one` where this is true."""
+        return self.op("SelectV2", one, other, T=self.of.dtype)
+
     def port(self, port: int) -> "Value":
         return Value(self.of, self.source._replace(port=port))
 
@@ -89,8 +93,14 @@ class OpGradient:
     def value(self, given: "Value | Number") -> Value:
         if isinstance(given, Value):
             return given
-        literal = literal_of("float32" if isinstance(given, float) else "int32", given)
+        literal = literal_of(self.dtype if isinstance(given, float) else "int32", given)
         return self.add("Const", (), {"dtype": literal.dtype, "value": literal})
+
+    @property
+    def dtype(self) -> str:
+        """Of the output, and so of its gradient; float32 where it is not known."""
+        spec = self.spec_of(self.y().source)
+        return spec.dtype if spec else self._builder.dtype_of(self.y().source) or "float32"
 
     def constant(self, i: int) -> Literal | None:
         """Input `i` where it is a constant."""

@@ -104,6 +104,7 @@ class BackLoop(WhileContext):
                 self._stacks[source],
                 name=f"{source.node}/StackPop",
                 specs=[spec] if spec else (),
+                elem_type=builder.dtype_of(source),
                 _class=[f"loc:@{source.node}"],
             )
             self._pops.append(pop)

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from tracer import __version__
+from vizdist.arguments import Parser, RequestError, seconds, steps
+from vizdist.store.importers.chrome_json import NS_PER_UNIT
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
 from vizdist.store.reading import ReadingLine, told_to
@@ -34,10 +35,10 @@ EXPORT_EXAMPLES = """examples:
   vizdist export run.trace run.json --format perfetto   for ui.perfetto.dev
   vizdist export run.trace run.html --format html       one file for any browser, no server
 """
-TIME_UNITS = ("us", "ns", "ms", "s")
 IMPORT_EXAMPLES = """examples:
   vizdist import host-a.trace host-b.trace -o run.trace   the hosts of one run
   vizdist import kineto.json -o kineto.trace              a file of any format that serve opens
+  vizdist import huge.json -o part.trace --between 2.5-3  half a second of a trace that is long
 """
 GRACE_S = 10.0  #: what a demo run gets to end by itself after Ctrl-C
 
@@ -49,34 +50,6 @@ DEMO_RUNS = {
     ],
     "digits-one-device": ["digits-mlp", "--strategy", "one_device", "--steps", "40"],
 }  # fmt: skip
-
-
-class RequestError(Exception):
-    """What was asked for cannot be: told in one line, exit code 2."""
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, but a slip of the pen gets the nearest match."""
-
-    def error(self, message: str) -> NoReturn:
-        raise RequestError(f"{message}{self._nearest(message)}\nSee {self.prog} --help")
-
-    def _nearest(self, message: str) -> str:
-        flags = message.partition("unrecognized arguments: ")[2]
-        wrong = flags or message.partition("choice: ")[2]
-        word = wrong.split()[0].strip("'").partition("=")[0] if wrong else ""
-        known = [name for name in self._names() if name.startswith("-") == bool(flags)]
-        match = difflib.get_close_matches(word, known, 1, 0.5)
-        return f"\nDid you mean {match[0]}?" if match else ""
-
-    def _names(self) -> Iterator[str]:
-        """Every flag and choice, those of subcommands too."""
-        for action in self._actions:
-            yield from action.option_strings
-            yield from map(str, action.choices or ())
-            if isinstance(action.choices, dict):
-                for parser in action.choices.values():
-                    yield from parser._names()
 
 
 def _parser() -> Parser:
@@ -118,8 +91,12 @@ def _parser() -> Parser:
         "-o", dest="out", type=Path, required=True, metavar="DIR", help="a folder NAME.trace"
     )
     bring.add_argument(
-        "--time-unit", choices=TIME_UNITS, default="us",
+        "--time-unit", choices=sorted(NS_PER_UNIT), default="us",
         help="of the times in a Chrome trace (default us, as its format says)",
+    )  # fmt: skip
+    bring.add_argument(
+        "--between", type=seconds, metavar="A-B",
+        help="only what touches these seconds, counted from where the trace begins (2.5-3)",
     )  # fmt: skip
 
     demo = commands.add_parser(
@@ -140,7 +117,7 @@ def _add_export(commands: "argparse._SubParsersAction[Parser]") -> None:
     export.add_argument("out", type=Path, metavar="OUT", help="a file that is not there yet")
     export.add_argument("--format", choices=EXPORT_FORMATS, default="otlp", help="default otlp")
     export.add_argument(
-        "--steps", type=_steps, metavar="A-B",
+        "--steps", type=steps, metavar="A-B",
         help="which steps an HTML file holds in full (default: those that its Summary speaks of, "
         "and more as far as there is room)",
     )  # fmt: skip
@@ -149,17 +126,6 @@ def _add_export(commands: "argparse._SubParsersAction[Parser]") -> None:
         help="leave out hosts, addresses, errors, logs and attributes of unknown meaning, and put "
         "pseudonyms in place of the names of nodes",
     )  # fmt: skip
-
-
-def _steps(text: str) -> range:
-    """`A-B` or one number, both ends included."""
-    first, _, last = text.partition("-")
-    if not (first.isdecimal() and (last or first).isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps such as 3-9, or one step")
-    steps = range(int(first), int(last or first) + 1)
-    if not steps:
-        raise argparse.ArgumentTypeError(f"{text!r} is empty: the first step comes first")
-    return steps
 
 
 def _add_server_flags(parser: argparse.ArgumentParser) -> None:
@@ -177,16 +143,16 @@ def _add_server_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    """Shows traces in the browser until Ctrl-C."""
+    """Shows traces in the browser until Ctrl-C: one by its Summary, several as a list."""
     library = Library()
-    for path in options.traces or [Path.cwd()]:
-        if trace_id := library.add(_existing(path)):
-            library.open(trace_id)
-    _serve(library, options)
+    added = [library.add(_existing(path)) for path in options.traces or [Path.cwd()]]
+    for trace_id in filter(None, added):
+        library.open(trace_id)
+    _serve(library, options, f"t/{added[0]}/summary" if added[0] and not added[1:] else "")
     return 0
 
 
-def _serve(library: Library, options: argparse.Namespace) -> None:
+def _serve(library: Library, options: argparse.Namespace, page: str = "") -> None:
     import uvicorn  # noqa: PLC0415
 
     from vizdist.app import create_app  # noqa: PLC0415
@@ -195,7 +161,7 @@ def _serve(library: Library, options: argparse.Namespace) -> None:
     token = _token(options.host, options.token)
     listener = listen(options.host, options.port)
     host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}{prefix}"
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}{prefix}{page}"
     app = create_app(library, url_prefix=prefix, viewer_token=token)
     config = uvicorn.Config(
         app, log_level="warning", lifespan="off", access_log=False, timeout_graceful_shutdown=2
@@ -271,14 +237,18 @@ def run_import(options: argparse.Namespace) -> int:
     from vizdist.store.exporters import otlp  # noqa: PLC0415
     from vizdist.store.merging import merge_folders  # noqa: PLC0415
     from vizdist.store.redaction import AsItIs  # noqa: PLC0415
+    from vizdist.store.time_window import TimeWindow  # noqa: PLC0415
 
     if options.out.suffix != otlp.FOLDER_SUFFIX:
         raise RequestError(f"-o {options.out}: a trace folder is called NAME{otlp.FOLDER_SUFFIX}")
     _check_free(options.out)
     paths = [_existing(path) for path in options.traces]
-    if len(paths) == 1 and paths[0].is_file():
-        trace = open_trace(paths[0], time_unit=options.time_unit)
-        num_spans = otlp.write(trace, options.out, AsItIs())
+    if len(paths) == 1 and (paths[0].is_file() or options.between):
+        trace = open_trace(paths[0], time_unit=options.time_unit, max_spans=None)
+        window = TimeWindow(trace, *options.between) if options.between else AsItIs()
+        num_spans = otlp.write(trace, options.out, window)
+    elif options.between:
+        raise RequestError("--between cuts one trace; merge the folders first, then cut the merged")
     else:
         num_spans = merge_folders(paths, options.out).written
     print(f"{num_spans:,} spans written to {options.out}", file=sys.stderr, flush=True)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ FLAGS = {
     "serve": SERVER_FLAGS,
     "report": ["--json", "--step"],
     "export": ["--format", "--redact", "--steps"],
-    "import": ["--time-unit", "-o"],
+    "import": ["--between", "--time-unit", "-o"],
     "demo": SERVER_FLAGS,
 }
 
@@ -97,38 +99,48 @@ def test_report_says_the_same_in_words_and_in_json(
     assert isinstance(json.loads(capsys.readouterr().out), dict)
 
 
+@contextmanager
+def serving(
+    run: Path, *flags: str, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server and the line it printed; it does not outlive a test that fails."""
+    command = [sys.executable, "-m", "vizdist", "serve", str(run), "--port", "0", "--no-browser"]
+    told = os.environ | {"PYTHONUNBUFFERED": "1"} | environment
+    with subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, text=True, env=told) as child:
+        assert child.stdout is not None
+        try:
+            yield child, child.stdout.readline()
+        finally:
+            child.kill()
+
+
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_serve_prints_one_line_and_ends_wholly(run: Path, ending: signal.Signals) -> None:
-    command = [sys.executable, "-m", "vizdist", "serve", str(run), "--port", "0", "--no-browser"]
-    quiet = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=quiet) as server:
-        assert server.stdout is not None
-        line = server.stdout.readline()
+    with serving(run) as (server, line):
         assert line.startswith("vizdist on http://127.0.0.1:")
+        assert line.endswith("/summary\n")
         url = line.removeprefix("vizdist on ").strip()
         page = urllib.request.Request(url, headers={"Accept": "text/html"})
         with urllib.request.urlopen(page, timeout=20) as answer:
             assert answer.status == 200
         server.send_signal(ending)
         assert server.wait(20) in (0, -ending)
+        assert server.stdout is not None
         assert server.stdout.read() == ""
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(url, timeout=2)
 
 
 def test_other_machines_are_let_in_by_the_printed_address_alone(run: Path) -> None:
-    command = [sys.executable, "-m", "vizdist", "serve", str(run), "--port", "0", "--no-browser"]
     token = "a-token-of-this-test"
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "VIZDIST_TOKEN": token}
-    command += ["--host", "0.0.0.0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
-        assert server.stdout is not None
-        url, _, shown = server.stdout.readline().removeprefix("vizdist on ").strip().partition("?")
+    with serving(run, "--host", "0.0.0.0", VIZDIST_TOKEN=token) as (server, line):
+        url, _, shown = line.removeprefix("vizdist on ").strip().partition("?")
         assert shown == f"token={token}"
         here = url.replace("0.0.0.0", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(here, timeout=20)
-        asked = urllib.request.Request(here, headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}", "Accept": "text/html"}
+        asked = urllib.request.Request(here, headers=headers)
         with urllib.request.urlopen(asked, timeout=20) as answer:
             assert answer.status == 200
         server.terminate()

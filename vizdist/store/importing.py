@@ -16,6 +16,7 @@ from vizdist.store.text_repair import JsonText
 
 DETAILS_FILE = "details.otlp.jsonl.gz"
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+MAX_SPANS = 50_000_000  #: more of a foreign file than that is not looked at in one piece
 TELL_SPANS = 50_000  #: a second's, about
 _MEMBER_LINES = 512
 _TIME_RANGE = range(-(1 << 62), 1 << 62)
@@ -54,13 +55,28 @@ class Details:
             self._file.close()
 
 
-class Sink:
-    """Takes what importers find. `limit` bounds the inflated bytes of a compressed file."""
+class Enough(Exception):
+    """The sink takes no more spans; what it has is kept."""
 
-    def __init__(self, folder: Path, *, limit: int | None = None, time_unit: str = "us") -> None:
+
+class Sink:
+    """Takes what importers find, up to `max_spans` spans (None: all); then it raises Enough.
+
+    `limit` bounds the inflated bytes of a compressed file.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        limit: int | None = None,
+        time_unit: str = "us",
+        max_spans: int | None = MAX_SPANS,
+    ) -> None:
         self.builder = ColumnsBuilder(folder)
         self.details = Details(folder / DETAILS_FILE)
         self.limit = limit
+        self._max_spans = max_spans
         self.time_unit = time_unit
         self.problems: list[Problem] = []
         self.is_foreign = True  #: parents are checked, as nobody vouches for them
@@ -77,6 +93,8 @@ class Sink:
         if record.end < record.start:
             self._invalid[where] += 1
             return
+        if self.num_spans == self._max_spans:
+            raise Enough
         self.num_spans += 1
         self.last_end = max(self.last_end, record.end)
         self.builder.add(record)

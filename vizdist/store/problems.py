@@ -61,6 +61,15 @@ PROBLEMS = {
     "document": "{where} is one document of more than {detail} and must be read whole; write one "
     "document a line (.jsonl), which is read piece by piece",
     "not-protobuf": "{where} is not OTLP protobuf, or is cut off",
+    "many": "{where} holds more than {count:,} spans; these were read, the others were not. Look at "
+    "a part: vizdist import {where} -o part.trace --between 0-10",
+    "suffix": "{where} is no trace file by its name; one ends with {detail}",
+    "inflated": "{where} holds more than {count} MiB, which is the limit for uploads; "
+    "open it from disk instead: vizdist serve FILE",
+    "uploads": "this server holds {count} uploads already; open {where} from disk instead: "
+    "vizdist serve FILE",
+    "body": "an upload is at most {count} MiB; compress {where}, or open it from disk: "
+    "vizdist serve FILE",
     "room": "{count:,} steps were not recorded: there was no more room for the trace",
 }
 
@@ -70,8 +79,10 @@ def problem(kind: str, count: int = 1, where: str = "", detail: str = "") -> Pro
     return Problem(kind, text, count, where, detail)
 
 
-def refusal(kind: str, where: str, detail: str = "", reasons: Iterable[Problem] = ()) -> TraceError:
+def refusal(
+    kind: str, where: str, detail: str = "", reasons: Iterable[Problem] = (), count: int = 1
+) -> TraceError:
     """Why a file cannot be opened at all."""
     found = tuple(reasons)
-    main = problem(kind, 1, where, detail or "; ".join(reason.text for reason in found))
+    main = problem(kind, count, where, detail or "; ".join(reason.text for reason in found))
     return TraceError(main.text, (main, *found))

@@ -16,7 +16,7 @@ from tracer.model.trace_folder import (
     manifest_path,
 )
 from vizdist.store.importers import chrome_json, otlp
-from vizdist.store.importing import Sink
+from vizdist.store.importing import Enough, Sink
 from vizdist.store.index import Fill, open_index
 from vizdist.store.liveness import REST_S, RUNNING
 from vizdist.store.problems import Problem, TraceError, problem, refusal
@@ -50,6 +50,7 @@ class OpenOptions(TypedDict, total=False):
 
     time_unit: str  #: unit of Chrome timestamps: us (default), ns, ms, s
     limit: int  #: bytes a compressed file may inflate to
+    max_spans: int | None  #: of a foreign file; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +84,20 @@ def _load_file(path: Path, shelf: Shelf, options: OpenOptions) -> Source:
     importer = next((one for one in IMPORTERS if one.sniff(path)), None)
     if importer is None:
         raise refusal("format", path.name, FORMATS)
+    fill = partial(_fill_foreign, importer, path)
     if not importer.has_lines(path):
-        index = open_index(path, [path], lambda sink: importer.load(path, sink), options=options)
+        index = open_index(path, [path], fill, options=options)
         return Source(_segments_of(index.folder, shelf), Manifest(""), index.problems, index.folder)
     lines = [LinesFile(path, path.name)]
-    fill = partial(importer.load, path)
     segments, problems = _followed(path, lines, shelf, fill, options)
     return Source(segments, Manifest(""), problems, path.parent)
+
+
+def _fill_foreign(importer: Importer, path: Path, sink: Sink) -> None:
+    try:
+        importer.load(path, sink)
+    except Enough:
+        sink.say("many", sink.num_spans, path.name)
 
 
 def _followed(

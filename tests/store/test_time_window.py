@@ -1,0 +1,68 @@
+"""A trace that is too long to look at is looked at in parts, and says so."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.store.growing_trace import GrowingRun
+from vizdist.cli import main
+from vizdist.store.trace import open_trace
+
+
+@pytest.fixture
+def long_file(tmp_path: Path) -> Path:
+    """Ten spans of half a second, one each second, after a late one that stands first."""
+    late = {"ph": "X", "name": "late", "pid": 1, "tid": 2, "ts": 5e6 + 100, "dur": 100}
+    events = [late] + [
+        {"ph": "X", "name": f"op{at}", "pid": 1, "tid": 1, "ts": at * 1e6, "dur": 5e5}
+        for at in range(10)
+    ]
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def names(path: Path, max_spans: int | None = None) -> list[str]:
+    return sorted(open_trace(path, max_spans=max_spans).all.text("name").tolist())
+
+
+def test_a_stretch_holds_what_touches_it_and_nothing_else(long_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "part.trace"
+    assert main(["import", str(long_file), "-o", str(out), "--between", "2.25-5.0002"]) == 0
+    assert names(out) == ["late", "op2", "op3", "op4", "op5"]
+
+
+def test_a_stretch_of_our_own_run_keeps_its_graph(tmp_path: Path) -> None:
+    run = GrowingRun(tmp_path / "a.trace")
+    run.register("g1")
+    for _ in range(40):
+        run.step()
+    run.end()
+    out = tmp_path / "part.trace"
+    whole = open_trace(run.folder)
+    stretch = "0.0001-0.0002"
+    assert main(["import", str(run.folder), "-o", str(out), "--between", stretch]) == 0
+    part = open_trace(out)
+    assert 0 < len(part.steps) < len(whole.steps) == 40
+    assert [graph.id for graph in part.graphs] == [graph.id for graph in whole.graphs] == ["g1"]
+
+
+@pytest.mark.parametrize("stretch", ["5-2", "x", "60-70"])
+def test_a_stretch_that_is_none_is_refused_and_leaves_nothing(
+    stretch: str, long_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "part.trace"
+    assert main(["import", str(long_file), "-o", str(out), "--between", stretch]) == 2
+    assert stretch in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_of_too_many_spans_the_first_are_shown_and_the_way_to_the_others(long_file: Path) -> None:
+    trace = open_trace(long_file, max_spans=4)
+    assert len(trace) == 4
+    said = [one for one in trace.problems if one.kind == "many"]
+    assert "more than 4 spans" in said[0].text
+    assert "vizdist import long.json -o part.trace --between" in said[0].text
+    assert len(open_trace(long_file, max_spans=11)) == 11
+    assert names(long_file, 11) == names(long_file)

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.store.sample_trace import EPOCH, write_trace
+from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.waiting import idle_wait
+from vizdist.figures.timeline import marks_of
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -45,6 +47,21 @@ def test_ops_of_another_task_do_not_count(tmp_path: Path) -> None:
 def test_of_two_values_the_next_to_come_is_waited_for(tmp_path: Path) -> None:
     trace = opened(tmp_path, recv(0, 100, 120), recv(0, 250, 260, depth=1))
     assert idle_of_recvs(trace) == [100, 150]
+
+
+def test_a_value_exists_no_earlier_than_its_send_begins(tmp_path: Path) -> None:
+    """The wait is measured where the value will be, from when the request arrived there."""
+    send = SpanRecord(
+        "ps:0", "executor CPU:0", EPOCH + 300, EPOCH + 320, "w_S1", "rendezvous.send", span=7
+    )
+    early = recv(100, 180, 450)._replace(span=8, link=7)
+    late = recv(310, 360, 450, depth=1)._replace(span=9, link=7)
+    trace = opened(tmp_path, send, early, late)
+    recvs = trace.all.take(trace.all.is_kind("rendezvous.recv"))
+    assert (value_at(trace, recvs) - EPOCH).tolist() == [300, 360]
+    assert idle_of_recvs(trace) == [200, 50]
+    waits = marks_of(trace, recvs)["wait"]
+    assert waits.tolist() == [200, 50]
 
 
 def test_idle_time_is_what_looking_at_every_nanosecond_gives(tmp_path: Path) -> None:

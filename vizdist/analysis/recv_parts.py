@@ -1,7 +1,9 @@
 """The three parts of a recv: its request travels, its value does not exist yet, its value travels.
 
 A recv from another task is served there by a call; the recorded wait is measured where the value
-comes into being, so it begins when the request arrived, not when it was sent.
+comes into being, so it begins when the request arrived, not when it was sent. What it does not
+count is what came between the request and its wait; a value exists no earlier than the Send that
+hands it over begins.
 """
 
 from dataclasses import dataclass
@@ -39,14 +41,23 @@ def recv_parts(trace: Trace, spans: Spans) -> RecvParts:
     recvs = spans.take(spans.is_kind("rendezvous.recv") & ~client_edges)
     calls = spans.take(spans.is_kind("rpc.client"))
     if not len(calls):
-        return RecvParts(recvs, recvs.start, np.minimum(recvs.start + recvs.wait, recvs.end))
+        exists = np.clip(value_at(trace, recvs), recvs.start, recvs.end)
+        return RecvParts(recvs, recvs.start, exists)
     call = _call_of(recvs, calls)
     server = trace.served_by(calls.span[call])
     known = (calls.parent[call] == recvs.span) & (server >= 0)
     begun, waited = trace.all.start[server], trace.all.wait[server]
     served = np.where(known, np.clip(begun, recvs.start, recvs.end), recvs.start)
-    exists = np.where(known, begun + waited, recvs.start + recvs.wait)
+    exists = np.maximum(np.where(known, begun + waited, 0), value_at(trace, recvs))
     return RecvParts(recvs, served, np.clip(exists, served, recvs.end))
+
+
+def value_at(trace: Trace, recvs: Spans) -> Array:
+    """When the value of each recv came into being: its wait was over, and its Send had begun."""
+    send = trace.places(recvs.link)
+    begun = np.where(send >= 0, trace.all.start[send], 0)
+    instants: Array = np.maximum(recvs.start + recvs.wait, begun)
+    return instants
 
 
 def _call_of(recvs: Spans, calls: Spans) -> Array:

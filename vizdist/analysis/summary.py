@@ -88,15 +88,13 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         yield Sentence("headline.no_steps", {"count": len(trace)})
         return
     losses = seen.loss.main
-    if len(losses) > 1:
-        values = {
-            "count": len(steps),
-            "first": f"{losses[0][1]:.3f}",
-            "last": f"{losses[-1][1]:.3f}",
-        }
-        yield Sentence("headline.loss", values)
-    else:
-        yield Sentence("headline.steps", {"count": len(steps)})
+    values: dict[str, object] = {"count": len(steps)}
+    key = "loss" if len(losses) > 1 else "steps"
+    if key == "loss":
+        values |= {"first": f"{losses[0][1]:.3f}", "last": f"{losses[-1][1]:.3f}"}
+    if (tasks := len({step.task for step in seen.times.steps})) > 1:
+        key, values = f"{key}_each", values | {"tasks": tasks}
+    yield Sentence(f"headline.{key}", values)
     if seen.typical is not None and cause is None:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
         share = f"{figures(100 * ns / max(1, seen.typical.total))} %"

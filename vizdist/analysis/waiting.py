@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.recv_parts import value_at
 from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
@@ -32,7 +33,8 @@ _OF_SEGMENT: WeakKeyDictionary[Segment, dict[str, _Task]] = WeakKeyDictionary()
 def idle_wait(trace: Trace, spans: Spans) -> Array:
     """ns just before the value of each recv in which its task had nothing to run; 0 for others."""
     found = np.zeros(len(spans), np.int64)
-    waits = np.flatnonzero(spans.is_kind("rendezvous.recv") & (spans.wait > 0))
+    came = value_at(trace, spans)
+    waits = np.flatnonzero(spans.is_kind("rendezvous.recv") & (came > spans.start))
     if not len(waits):
         return found
     known = _KNOWN.get(trace.all)
@@ -41,8 +43,7 @@ def idle_wait(trace: Trace, spans: Spans) -> Array:
     owner = task_numbers(trace)[spans.row[waits]]
     for number in np.unique(owner):
         own = waits[owner == number]
-        asked = spans.start[own]
-        found[own] = _idle(known[trace.tasks[number]], asked, asked + spans.wait[own])
+        found[own] = _idle(known[trace.tasks[number]], spans.start[own], came[own])
     return found
 
 
@@ -63,10 +64,15 @@ def _tasks_of(segment: Segment) -> dict[str, _Task]:
 def _rows_of(segment: Segment) -> Iterable[dict[str, _Task]]:
     columns = segment.columns
     ops, recvs = segment.is_kind("op.run"), segment.is_kind("rendezvous.recv")
+    instants = columns["start"] + columns["wait"]
+    linked = np.flatnonzero(recvs & (columns["link"] != 0))
+    send = segment.places(columns["link"][linked])  # one in another segment is not looked for
+    begun = np.where(send >= 0, columns["start"][send], 0)
+    instants[linked] = np.maximum(instants[linked], begun)
     for row, low, high in zip(segment.rows, *segment.bounds, strict=True):
-        start, end, wait = (columns[name][low:high] for name in ("start", "end", "wait"))
-        run, came = ops[low:high], recvs[low:high] & (wait > 0)
-        yield {row.task: _Task(start[run], end[run], start[came] + wait[came])}
+        start, end, value = (one[low:high] for one in (columns["start"], columns["end"], instants))
+        run, came = ops[low:high], recvs[low:high] & (value > start)
+        yield {row.task: _Task(start[run], end[run], value[came])}
 
 
 def _joined(parts: Iterable[dict[str, _Task]]) -> dict[str, _Task]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.step_split import is_update
 from vizdist.analysis.waiting import idle_wait, task_numbers
 from vizdist.store.details import hex_id
@@ -60,11 +61,18 @@ def marks_of(trace: Trace, spans: Spans) -> dict[str, Array]:
     queue = np.where(spans.ready > 0, spans.start - spans.ready, 0)
     return {
         "queue": np.maximum(queue, 0).astype(np.float32),
-        "wait": np.clip(spans.wait, 0, spans.duration).astype(np.float32),
+        "wait": np.clip(_waits(trace, spans), 0, spans.duration).astype(np.float32),
         "stood": idle_wait(trace, spans).astype(np.float32),
         "bytes": spans.bytes.astype(np.float32),
         "hue": hues_of(spans),
     }
+
+
+def _waits(trace: Trace, spans: Spans) -> Array:
+    """Of a recv until its value was there, of a served call as it was recorded."""
+    until = value_at(trace, spans) - spans.start
+    waits: Array = np.where(spans.is_kind("rendezvous.recv"), until, spans.wait)
+    return waits
 
 
 def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:

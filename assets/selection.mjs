@@ -44,10 +44,11 @@ export function visit(changes, { replace = false } = {}) {
   dispatchEvent(new CustomEvent("_dashprivate_pushstate")); // dcc.Location listens to this
 }
 
+/** What Dash tells its pages of the server. */
+export const config = () => JSON.parse(document.getElementById("_dash-config").textContent);
+
 /** What stands between host and page, such as /user/x/proxy/8050/; ends with a slash. */
-export function prefix() {
-  return JSON.parse(document.getElementById("_dash-config").textContent).requests_pathname_prefix;
-}
+export const prefix = () => config().requests_pathname_prefix;
 
 // Callbacks of components/shell.py
 

@@ -1,5 +1,5 @@
 // Opens a trace file from the viewer's disk: sends it to this server, goes to what it became.
-import { prefix } from "./selection.mjs";
+import { config, prefix } from "./selection.mjs";
 
 /** Says how it goes, in the words that the page carries; `text` is the server's own reason. */
 function say(name, text = "") {
@@ -11,8 +11,7 @@ function say(name, text = "") {
 
 /** What shows that a page of ours asks: a cookie's value, sent back as a header. */
 export function pageHeaders() {
-  const { csrf_token_name: name, csrf_header_name: header } =
-    JSON.parse(document.getElementById("_dash-config").textContent);
+  const { csrf_token_name: name, csrf_header_name: header } = config();
   const cookie = document.cookie.split("; ").find((text) => text.startsWith(`${name}=`));
   return cookie ? { [header]: cookie.slice(name.length + 1) } : {};
 }
@@ -23,7 +22,7 @@ async function send(file) {
     return;
   }
   say("sending", file.name);
-  const query = new URLSearchParams({ name: file.name });
+  const query = new URLSearchParams({ name: file.name, lang: document.documentElement.lang });
   let reply;
   try {
     reply = await fetch(`${prefix()}api/upload?${query}`, {

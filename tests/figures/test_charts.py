@@ -84,9 +84,20 @@ def test_a_step_that_would_flatten_the_others_is_named_instead() -> None:
 
 
 def test_losses_name_their_ends_and_the_current_step() -> None:
-    figure = loss_figure({"worker:0": [(1, 2.3), (2, 1.9), (3, 1.5)]}, 2, "dark", WORDS)
+    losses = [(1, 2.3), (2, 1.9), (3, 1.5)]
+    figure = loss_figure({"worker:0": losses}, 2, "dark", WORDS)
     assert [note.text for note in figure.layout.annotations] == ["1.500", "1.900", "2.300"]
     assert list(figure.layout.xaxis.tickvals) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("theme", TOKENS)
+def test_numbers_on_a_loss_line_neither_touch_nor_leave_the_chart(theme: Theme) -> None:
+    losses = [(n, 2.309 - 0.01 * n) for n in range(1, 41)]
+    close = loss_figure({"worker:0": losses}, 3, theme, WORDS).layout
+    assert [note.text for note in close.annotations] == ["1.909", "2.279"]
+    far = loss_figure({"worker:0": losses}, 30, theme, WORDS).layout
+    assert [note.text for note in far.annotations] == ["1.909", "2.009", "2.299"]
+    assert far.annotations[-1].yanchor == "middle"  # beside the highest point, not over it
 
 
 def test_ends_that_lie_close_are_named_apart() -> None:

@@ -44,10 +44,12 @@ def url(library: Library, folder: Path) -> Iterator[str]:
     yield from serving(library)
 
 
-def post(url: str, name: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
+def post(
+    url: str, name: str, body: bytes, lang: str = "en", **headers: str
+) -> tuple[int, dict[str, Any]]:
     known = {PAGE_HEADER: page_token(cache_folder()), "Content-Type": "application/octet-stream"}
     request = urllib.request.Request(
-        f"{url}api/upload?name={quote(name, safe='')}", body, known | headers
+        f"{url}api/upload?name={quote(name, safe='')}&lang={lang}", body, known | headers
     )
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
@@ -81,7 +83,7 @@ def test_a_packed_file_is_taken_too(url: str, library: Library) -> None:
 @pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
-        ("a.exe", LINE, "a trace file ends with one of .jsonl"),
+        ("a.exe", LINE, "a.exe is no trace file by its name; one ends with .jsonl"),
         ("a.jsonl", b"no trace at all", "of no format known here"),
         ("a.jsonl", b"", "is empty"),
         ("bomb.jsonl.gz", gzip.compress(LINE + bytes(201 << 20)), "more than 200 MiB"),
@@ -102,6 +104,18 @@ def test_a_body_that_is_too_long_is_refused_in_words(url: str, folder: Path) -> 
     assert status == 413
     assert "at most 16 MiB" in answer["error"]
     assert files_below(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reason"),
+    [("a.exe", LINE, "不是 trace 文件"), ("a.jsonl", b"no trace", "a.jsonl 不是这里已知的格式"),
+     ("a.jsonl", bytes((16 << 20) + 1), "上传最大 16 MiB"),
+     ("bomb.jsonl.gz", gzip.compress(LINE + bytes(201 << 20)), "内容超过 200 MiB")],
+)  # fmt: skip
+def test_a_refusal_is_in_the_language_of_its_page(
+    url: str, name: str, body: bytes, reason: str
+) -> None:
+    assert reason in post(url, name, body, lang="zh")[1]["error"]
 
 
 def test_a_stranger_uploads_nothing(url: str, folder: Path) -> None:

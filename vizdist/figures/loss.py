@@ -10,6 +10,7 @@ from vizdist.figures.theme import SCALE, TOKENS, Theme, blank, plain, round_tick
 
 Point = tuple[int, float]
 NAME_HEIGHT = 0.22  #: of the range of losses, in a chart as low as it gets
+NAME_WIDTH = 0.16  #: of the range of steps, in a chart as narrow as it gets
 NAMED = 4  #: lines whose names have room; the others are told on hover
 NOISY = 120  #: points from which a line is drawn as its mean, before the points themselves
 _LETTER_PX = 6.6
@@ -28,7 +29,7 @@ def loss_figure(
         _draw_line(figure, task, points, _DASHES[at % len(_DASHES)], theme, words)
     _name_ends(figure, lines, names, theme)
     if first := next(iter(lines.values()), ()):
-        _name_points(figure, first, step, theme)
+        _name_points(figure, first, step, theme, _range(lines))
     return figure
 
 
@@ -108,23 +109,32 @@ def _name_ends(
 
 
 def _name_points(
-    figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme
-) -> None:
-    """The first point and the current step, each with its loss over it."""
+    figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme,
+    losses: tuple[float, float],
+) -> None:  # fmt: skip
+    """The first point and the current step, each with its loss over it, or beside it at the top.
+
+    Where two numbers would touch the current step has its own.
+    """
     tokens = TOKENS[theme]
-    now = [point for point in points if point[0] == step]
-    marks: list[tuple[Point, str, float]] = [(point, tokens["mark"], 12) for point in now[:1]]
-    if points[0] not in now and len(points) > 1:
+    length = (points[-1][0] - points[0][0]) or 1
+    now = [point for point in points if point[0] == step][:1]
+    marks: list[tuple[Point, str, float]] = [(point, tokens["mark"], 12) for point in now]
+    is_apart = all(number - points[0][0] > NAME_WIDTH * SCALE[theme] * length for number, _ in now)
+    if is_apart and len(points) > 1:
         marks.append((points[0], tokens["ink"], 7))
     middle = (points[0][0] + points[-1][0]) / 2
     for (number, loss), fill, size in marks:
         is_left = number < middle
+        is_top = is_left and loss > losses[1] - NAME_HEIGHT * (losses[1] - losses[0])
         figure.add_scatter(
             x=[number], y=[loss], mode="markers", hoverinfo="skip", cliponaxis=False,
             marker={"color": fill, "size": size, "line": {"color": tokens["ink"], "width": 1.6}},
         )  # fmt: skip
         figure.add_annotation(
-            x=number, y=loss, text=f"{loss:.3f}", showarrow=False, yanchor="bottom", yshift=6,
-            xanchor="left" if is_left else "right", xshift=4 if is_left else 2,
+            x=number, y=loss, text=f"{loss:.3f}", showarrow=False,
+            yanchor="middle" if is_top else "bottom", yshift=0 if is_top else 6,
+            xanchor="left" if is_left else "right",
+            xshift=10 if is_top else 4 if is_left else 2,
             bgcolor=tokens["panel"], borderpad=0, font={"size": 12 * SCALE[theme], "weight": 650},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""POST /api/upload?name=FILE: a trace file from a viewer's disk, as the body.
+"""POST /api/upload?name=FILE&lang=en: a trace file from a viewer's disk, as the body.
 
 The body is counted while it comes and written under a name of ours; what it holds is counted again
 while it is inflated. The answer is the id of the trace, or why it is none.
@@ -13,14 +13,17 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from starlette.requests import Request
 
+from vizdist.analysis.report import refusal_text
+from vizdist.i18n import as_lang
 from vizdist.store.library import Library
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import TraceError, refusal
 from vizdist.store.uploads import Uploads
 
 BODY_BYTES: Final = 16 << 20
 HEARD_BYTES: Final = 4 * BODY_BYTES
 
 Name = Annotated[str, Query(max_length=500)]
+Language = Annotated[str, Query(max_length=8)]
 
 
 class _TooLarge(Exception):
@@ -32,25 +35,31 @@ def upload_routes(library: Library) -> APIRouter:
     uploads = Uploads(library)
 
     @router.post("/upload")
-    async def upload(request: Request, name: Name) -> JSONResponse:
+    async def upload(request: Request, name: Name, lang: Language = "en") -> JSONResponse:
         shown = PurePath(name).name or "the file"
+
+        def refused(error: TraceError, status: int = 422) -> JSONResponse:
+            text = refusal_text(error, as_lang(lang))
+            return JSONResponse({"error": text.replace(path.name, shown) if path else text}, status)
+
+        path = None
         try:
-            path = uploads.fresh_path(name)
+            path = uploads.fresh_path(shown)
         except TraceError as error:
-            return JSONResponse({"error": str(error)}, 422)
+            return refused(error)
         try:
             with path.open("wb") as file:
                 await _receive(request, file.write)
         except _TooLarge:
             uploads.discard(path)
-            return _too_large()
+            return refused(refusal("body", shown, count=BODY_BYTES >> 20), 413)
         except BaseException:  # a client that left, a disk that is full
             uploads.discard(path)
             raise
         try:
             trace_id = await anyio.to_thread.run_sync(uploads.accept, path)
         except TraceError as error:
-            return JSONResponse({"error": str(error).replace(path.name, shown)}, 422)
+            return refused(error)
         return JSONResponse({"trace": trace_id})
 
     return router
@@ -71,11 +80,3 @@ async def _receive(request: Request, write: Callable[[bytes], int]) -> None:
             break
     if num_bytes > BODY_BYTES:
         raise _TooLarge
-
-
-def _too_large() -> JSONResponse:
-    text = (
-        f"an upload is at most {BODY_BYTES >> 20} MiB; compress the file, or open it from disk: "
-        "vizdist serve FILE"
-    )
-    return JSONResponse({"error": text}, 413)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import refusal
 
 BLOCK_BYTES = 1 << 18
 GZIP_MAGIC = b"\x1f\x8b"
@@ -89,7 +89,4 @@ def packed_member(text: bytes, level: int = zlib.Z_DEFAULT_COMPRESSION) -> bytes
 
 def check_limit(name: str, num_bytes: int, limit: int | None) -> None:
     if limit is not None and num_bytes > limit:
-        raise TraceError(
-            f"{name} holds more than {limit >> 20} MiB, which is the limit for uploads; "
-            "open it from disk instead: vizdist serve FILE"
-        )
+        raise refusal("inflated", name, count=limit >> 20)

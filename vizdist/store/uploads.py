@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vizdist.store.library import FILE_SUFFIXES, Library
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import refusal
 
 INFLATED_BYTES: Final = 200 << 20  #: what a compressed upload may hold
 MAX_FILES: Final = 20
@@ -33,13 +33,10 @@ class Uploads:
         """
         suffix = next((one for one in FILE_SUFFIXES if name.lower().endswith(one)), "")
         if not suffix:
-            raise TraceError(f"a trace file ends with one of {', '.join(FILE_SUFFIXES)}")
+            raise refusal("suffix", name, ", ".join(FILE_SUFFIXES))
         with self._lock:
             if self._num_files >= MAX_FILES:
-                raise TraceError(
-                    f"this server holds {MAX_FILES} uploads already; open the file from disk "
-                    "instead: vizdist serve FILE"
-                )
+                raise refusal("uploads", name, count=MAX_FILES)
             self._num_files += 1
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="vizdist-uploads-")

@@ -292,7 +292,7 @@ OPS: tuple[OpDef, ...] = (
     direct("ZerosLike", torch.zeros_like),
     direct("OnesLike", torch.ones_like),
     direct("Pad", _pad, host_inputs=(1,)),
-    direct("PadV2", _pad_v2, host_inputs=(1, 2)),
+    direct("PadV2", _pad_v2, alike=slice(0, 3, 2), host_inputs=(1, 2)),
     OpDef("MirrorPad", _bind_mirror_pad, host_inputs=(1,)),
     direct("ReverseV2", _reverse, host_inputs=(1,)),
     direct("Roll", _roll, host_inputs=(1, 2)),

@@ -97,12 +97,12 @@ def _concat_offset(axis: Tensor, *shapes: Tensor) -> Any:
 
 
 OPS: tuple[OpDef, ...] = (
-    OpDef("Pack", _bind_pack),
+    OpDef("Pack", _bind_pack, alike=slice(None)),
     OpDef("Unpack", _bind_unpack, num_outputs=partial(count_of, "num")),
     OpDef("Split", _bind_split, num_outputs=partial(count_of, "num_split"), host_inputs=(0,)),
     OpDef("SplitV", _bind_split_v, num_outputs=partial(count_of, "num_split"), host_inputs=(1, 2)),
-    direct("Concat", _concat, host_inputs=(0,)),
-    direct("ConcatV2", _concat_v2, host_inputs=(-1,)),
+    direct("Concat", _concat, alike=slice(1, None), host_inputs=(0,)),
+    direct("ConcatV2", _concat_v2, alike=slice(-1), host_inputs=(-1,)),
     direct(
         "ConcatOffset",
         _concat_offset,

@@ -189,6 +189,7 @@ class OpDef:
     its call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD,
     and is never computed ahead of a step.
     `device_types` are those that have a kernel for it; without any, all have.
+    `alike` picks the inputs that must be of one dtype.
     """
 
     name: str
@@ -207,6 +208,7 @@ class OpDef:
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()
     device_types: tuple[str, ...] = ()
+    alike: slice | None = None
 
     def outputs_of(self, node: Node) -> int:
         return self.num_outputs if isinstance(self.num_outputs, int) else self.num_outputs(node)

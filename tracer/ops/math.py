@@ -225,14 +225,38 @@ def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
 
 
 OPS: tuple[OpDef, ...] = (
-    *(direct(name, kernel, infer=broadcast_by(kernel)) for name, kernel in ELEMENTWISE.items()),
-    direct(
-        "AddN", _add_n, infer=broadcast_by(_add_n), says="The sum of all inputs, left to right."
+    *(
+        direct(
+            name,
+            kernel,
+            infer=broadcast_by(kernel),
+            alike=slice(1, None) if name.startswith("Select") else slice(None),
+        )
+        for name, kernel in ELEMENTWISE.items()
     ),
-    OpDef("ApproximateEqual", _bind_approximate_equal),
-    *(OpDef(name, _bind_batch_matmul) for name in ("BatchMatMul", "BatchMatMulV2")),
+    direct(
+        "AddN",
+        _add_n,
+        infer=broadcast_by(_add_n),
+        alike=slice(None),
+        says="The sum of all inputs, left to right.",
+    ),
+    OpDef("ApproximateEqual", _bind_approximate_equal, alike=slice(None)),
+    *(
+        OpDef(name, _bind_batch_matmul, alike=slice(None))
+        for name in ("BatchMatMul", "BatchMatMulV2")
+    ),
     OpDef("Cast", _bind_cast),
-    OpDef("LinSpace", _bind_linspace, host_inputs=(0, 1, 2), host_outputs=(0,), is_view=True),
-    OpDef("MatMul", _bind_matmul, infer=matmul),
-    direct("Range", _range, host_inputs=(0, 1, 2), host_outputs=(0,), is_view=True),
+    OpDef(
+        "LinSpace",
+        _bind_linspace,
+        alike=slice(2),
+        host_inputs=(0, 1, 2),
+        host_outputs=(0,),
+        is_view=True,
+    ),
+    OpDef("MatMul", _bind_matmul, infer=matmul, alike=slice(None)),
+    direct(
+        "Range", _range, alike=slice(None), host_inputs=(0, 1, 2), host_outputs=(0,), is_view=True
+    ),
 )

@@ -122,14 +122,23 @@ ELEMENTWISE: dict[str, Kernel] = {
 }  #: the softmaxes are not, but have the same shape rule
 
 OPS: tuple[OpDef, ...] = (
-    *(direct(name, kernel, infer=broadcast_by(kernel)) for name, kernel in ELEMENTWISE.items()),
-    OpDef("BiasAdd", _bind_bias_add, infer=same),
+    *(
+        direct(name, kernel, infer=broadcast_by(kernel), alike=slice(None))
+        for name, kernel in ELEMENTWISE.items()
+    ),
+    OpDef("BiasAdd", _bind_bias_add, infer=same, alike=slice(None)),
     OpDef("BiasAddGrad", _bind_bias_add_grad, infer=bias_grad),
     OpDef("LeakyRelu", _bind_leaky_relu, infer=same),
-    OpDef("LeakyReluGrad", _bind_leaky_relu_grad, infer=same),
+    OpDef("LeakyReluGrad", _bind_leaky_relu_grad, infer=same, alike=slice(None)),
     direct(
         "SparseSoftmaxCrossEntropyWithLogits", _sparse_cross_entropy, num_outputs=2, infer=losses
     ),
-    direct("SoftmaxCrossEntropyWithLogits", _cross_entropy, num_outputs=2, infer=losses),
+    direct(
+        "SoftmaxCrossEntropyWithLogits",
+        _cross_entropy,
+        num_outputs=2,
+        infer=losses,
+        alike=slice(None),
+    ),
     direct("L2Loss", _l2_loss),
 )

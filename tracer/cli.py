@@ -20,6 +20,7 @@ from tracer.launch.arguments import (
     add_task_flags,
     cluster_of,
     names_graph,
+    placer_from,
     plan_from,
     plan_of_task,
     secret_of,
@@ -153,7 +154,8 @@ def command_parser() -> Parser:
     add_task_flags(task)
     partition = command("partition", "Place and cut a graph file without running it.", _partition)
     partition.add_argument("graph", metavar="GRAPH.json", help="nodes, feeds, fetches and devices")
-    partition.add_argument("--passes", **RUN_FLAGS["--passes"])
+    for flag in ("--passes", "--placer", "--costs"):
+        partition.add_argument(flag, **RUN_FLAGS[flag])
     partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
     cluster = command("cluster", "Check a cluster description.", _cluster)
     cluster.add_argument("action", choices=["check"], help="what to do with it")
@@ -286,7 +288,8 @@ def _partition(parsed: argparse.Namespace) -> int:
     from tracer.passes.describe import describe_graph_file
 
     passes = named_passes(parsed.passes)
-    described = describe_graph_file(read_graph_file(Path(parsed.graph)), passes)
+    placer = placer_from(parsed)
+    described = describe_graph_file(read_graph_file(Path(parsed.graph)), passes, placer)
     if parsed.json:
         _print_json(described)
         return EXIT_DONE
@@ -294,6 +297,8 @@ def _partition(parsed: argparse.Namespace) -> int:
         print(f"{placement['node']:40} {placement['device']}  ({placement['reason']})")
     for transfer in described["transfers"]:
         print(f"{transfer['source']:40} {transfer['send_device']} → {transfer['recv_device']}")
+    if "predicted_step_ns" in described:
+        print(f"{'a step will take':40} {described['predicted_step_ns'] / 1e6:.3f} ms")
     return EXIT_DONE
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.fault import Fault
 from tracer.model.step import SpanContext
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.record.recorder import Recorder
 from tracer.rpc.server import serve
 from tracer.rpc.transport import Transport
@@ -44,6 +45,7 @@ class ServerConfig:
     connect_s: float = 60.0
     step_s: float = 60.0
     passes: tuple[str, ...] = ()
+    placer: Placer = BY_RULE
     progress: Progress | None = None
     driver: Driver = CUDA
     checkpoints: Path | None = None
@@ -76,6 +78,7 @@ class LocalServer:
                 ClusterSpec.of_counts(**{LOCALHOST: 1}),
                 step_timeout_s=config.step_s,
                 passes=config.passes,
+                placer=config.placer,
             )
             self.devices = tuple(str(device.name) for device in env.devices)
 
@@ -122,6 +125,7 @@ class Server:
                 step_timeout_s=config.step_s,
                 progress=config.progress,
                 passes=config.passes,
+                placer=config.placer,
             )
             self._server = serve(self._transport, self._worker, self.master, config.address)
             self._server.let_frames_fail(config.faults)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tracer.launch.costs import read_costs
 from tracer.launch.devices import devices_from
 from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id, run_id_of
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
@@ -23,6 +24,7 @@ from tracer.model.option import Declared, OptionError, options_in_force
 from tracer.model.refusal import Refusal
 from tracer.model.trace_policy import TracePolicy
 from tracer.passes.optimize import OPTIMIZATIONS, named_passes
+from tracer.passes.placer import PLACERS, Placer
 from tracer.record.otel_settings import sampler_from
 from tracer.runtime.cuda import gpus
 from tracer.strategies.registry import STRATEGIES, find_strategy
@@ -71,6 +73,15 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "P[,…]",
         "default": "",
         "help": f"optimizations to switch on: {', '.join(OPTIMIZATIONS)}",
+    },
+    "--placer": {
+        "choices": PLACERS,
+        "default": PLACERS[0],
+        "help": "how nodes get devices: tf (TensorFlow's rules), or cost (a simulated step)",
+    },
+    "--costs": {
+        "metavar": "FILE",
+        "help": "a trace of this workload, or JSON, that --placer cost takes times from",
     },
     "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
     "--transport": {
@@ -166,6 +177,7 @@ def plan_of_task(
         limits=_limits(parsed),
         recording=recording_from(parsed),
         passes=named_passes(parsed.passes),
+        placer=placer_from(parsed),
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
         tolerance=tolerance_from(parsed, is_graph=False),
@@ -219,6 +231,7 @@ def plan_from(
         limits=_limits(parsed),
         recording=recording_from(parsed),
         passes=named_passes(parsed.passes),
+        placer=placer_from(parsed),
         in_process=parsed.in_process,
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
@@ -246,6 +259,15 @@ def _steps(parsed: argparse.Namespace, *, is_file: bool, is_graph: bool) -> int:
     if parsed.steps is None and is_graph and not is_file:
         return 0
     return _at_least("--steps", parsed.steps, 1, default=1 if is_file else 100)
+
+
+def placer_from(parsed: argparse.Namespace) -> Placer:
+    """Of `--placer` and `--costs`. Raises BadRequest, CostsError or OSError."""
+    if parsed.costs is None:
+        return Placer(parsed.placer)
+    if parsed.placer != "cost":
+        raise BadRequest(f"--costs {parsed.costs} is for --placer cost; say that, or leave it out")
+    return Placer(parsed.placer, read_costs(Path(parsed.costs)))
 
 
 def names_graph(workload: str) -> bool:

@@ -99,6 +99,7 @@ def _masters(
         recorder_of=lambda task: recorders[task],
         step_timeout_s=plan.limits.step_s,
         passes=plan.passes,
+        placer=plan.placer,
         checkpoints=plan.tolerance.folder,
     )
     return stack.enter_context(near).masters

@@ -14,6 +14,8 @@ from tracer.launch.recording import Recording
 from tracer.launch.tolerance import Tolerance
 from tracer.model.cluster import ClusterSpec
 from tracer.model.trace_policy import TracePolicy
+from tracer.passes.cost_model import Costs
+from tracer.passes.placer import Placer
 from tracer.strategies.strategy import Topology
 
 TRANSPORTS = ("grpc", "local")  #: gRPC streams; unix sockets beside shared memory
@@ -73,6 +75,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     recording: Recording = field(default_factory=Recording)
     passes: tuple[str, ...] = ()
+    placer: Placer = field(default_factory=Placer)
     in_process: bool = False
     transport: str = "grpc"
     allow_proxy: bool = False
@@ -91,6 +94,7 @@ class Plan:
         topology = dict(raw.pop("topology"))
         for name in ("devices", "ps_devices"):
             topology[name] = tuple(topology[name] or ()) or None
+        placer = raw.pop("placer")
         return cls(
             topology=Topology(**topology),
             trace=TracePolicy(**raw.pop("trace")),
@@ -98,6 +102,7 @@ class Plan:
             recording=Recording(**raw.pop("recording")),
             tolerance=Tolerance(**raw.pop("tolerance")),
             passes=tuple(raw.pop("passes")),
+            placer=Placer(placer["name"], Costs(**placer["costs"])),
             **raw,
         )
 

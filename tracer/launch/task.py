@@ -55,6 +55,7 @@ def start_server(
         connect_s=plan.limits.connect_s,
         step_s=plan.limits.step_s,
         passes=plan.passes,
+        placer=plan.placer,
         progress=progress,
         checkpoints=plan.tolerance.folder,
         faults=tuple(faults),

@@ -19,7 +19,7 @@ from tracer.ops.infer import infer_specs
 from tracer.ops.kernel import OpDef
 from tracer.passes.optimize import Tell, optimize, optimize_cut, tell_change
 from tracer.passes.partition import partition_by_worker
-from tracer.passes.place import place
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.passes.prune import is_direct, prune
 from tracer.record.recorder import Recorder
 from tracer.runtime.caches import tell_lookup
@@ -114,6 +114,7 @@ class GraphMaker:
     lookup: Callable[[str], OpDef]
     context: SpanContext
     passes: tuple[str, ...] = ()  #: optimizations that were switched on
+    placer: Placer = BY_RULE
     label: str = ""  #: how a task without a cluster is called
 
     def make(self, signature: Signature) -> ClientGraph:
@@ -161,9 +162,11 @@ class GraphMaker:
     def _place(self, pruned: Graph) -> Graph:
         with self.recorder.span("graph.place", self.context) as span:
             names = [DeviceName.parse(device.name) for device in self.devices]
-            placed = place(pruned, names, self.client_device, self.lookup)
+            placed = self.placer.place(pruned, names, self.client_device, self.lookup)
             span.set("vizdist.graph.nodes", len(placed))
             span.set("vizdist.graph.devices", len({node.device for node in placed.nodes}))
+            if (predicted_ns := self.placer.predicted_ns(placed)) is not None:
+                span.set("vizdist.graph.predicted_ns", predicted_ns)
         return optimize(placed, self.passes, self.lookup, self._optimizing)
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ from tracer.model.cluster import ClusterSpec, DeviceName, TaskName
 from tracer.model.graph import Graph, GraphError, Node
 from tracer.model.step import SpanContext
 from tracer.passes.place import check_graph
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.runtime.client_graph import GraphMaker, with_specs
 from tracer.runtime.device_finder import DeviceFilters, Progress, find_devices
 from tracer.runtime.interfaces import (
@@ -56,6 +57,7 @@ class Master:
         step_timeout_s: float = STEP_TIMEOUT_S,
         progress: Progress | None = None,
         passes: Sequence[str] = (),
+        placer: Placer = BY_RULE,
         session_gc_s: float = 0.0,
     ) -> None:
         self._worker = worker
@@ -64,6 +66,7 @@ class Master:
         self._step_timeout_s = step_timeout_s
         self._progress = progress
         self._passes = tuple(passes)
+        self._placer = placer
         self._watchdog = Watchdog(min(0.25, step_timeout_s / 4))
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
@@ -156,6 +159,7 @@ class Master:
             env.lookup,
             context.under(0),
             self._passes,
+            self._placer,
             env.label,
         )
         return MasterSession(maker, self._watchdog, self._step_timeout_s, check, self._now)

@@ -10,6 +10,7 @@ from typing import Self
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.ops.kernel import Clock, OpDef
 from tracer.ops.registry import lookup
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.record.clock import SystemClock
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.cuda import CUDA
@@ -35,6 +36,7 @@ class NearCluster:
         executor: ExecutorKind = "generated",
         lookup: Callable[[str], OpDef] = lookup,
         passes: Sequence[str] = (),
+        placer: Placer = BY_RULE,
         driver: Driver = CUDA,
         session_gc_s: float = 0.0,
         checkpoints: Path | None = None,
@@ -60,6 +62,7 @@ class NearCluster:
                 cluster,
                 step_timeout_s=step_timeout_s,
                 passes=passes,
+                placer=placer,
                 session_gc_s=session_gc_s,
             )
 

@@ -70,6 +70,18 @@ def test_a_task_that_only_serves_refuses_what_is_for_training(
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("graph", ["diamond", "own.json"])
+def test_a_task_started_by_hand_refuses_a_graph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], graph: str
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"worker": ["127.0.0.1:0", "127.0.0.1:1"]}))
+    task = ("--job", "worker", "--index", "0", "--cluster", str(cluster))
+    assert main(["task", graph, *task, "--out", str(tmp_path / "t")]) == 2
+    assert f"{graph} is a graph, whose client is tracer run" in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.parametrize("what", ["a file", "a full folder", "in a file"])
 def test_a_trace_folder_that_cannot_be_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str

@@ -155,15 +155,20 @@ def plan_of_task(
 ) -> Plan:
     """The plan of a task started by hand; the cluster says how many tasks of each job there are.
 
-    Raises BadRequest for a task not in the cluster, or flags of training without a workload.
+    Raises BadRequest for a task not in the cluster, a graph, or flags of training without workload.
     """
     if task not in set(cluster.tasks()):
         known = ", ".join(map(str, cluster.tasks()))
         raise BadRequest(f"task {task} is not in the cluster; it has {known}")
+    if is_graph or names_graph(parsed.workload):
+        raise BadRequest(
+            f"{parsed.workload} is a graph, whose client is tracer run, not one of its tasks: "
+            "leave it out here, or run it with tracer run"
+        )
     parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
     run_id = run_id_of(cluster)
     if parsed.workload:
-        return replace(plan_from(parsed, declared, is_graph), run_id=run_id)
+        return replace(plan_from(parsed, declared), run_id=run_id)
     if flag := _given(parsed, _OF_CLIENTS):
         taken = (other for other in RUN_FLAGS if other not in (*_OF_CLIENTS, *_OF_RUNS))
         raise BadRequest(

@@ -14,11 +14,12 @@ import pytest
 from tests.rpc.tasks import Task, eventually, pull, tasks
 from tracer.rpc import local_wire
 from tracer.rpc.connection import NOTHING
-from tracer.rpc.frames import CLEANUP, HELLO, FrameError, chunk_frames
+from tracer.rpc.frames import CLEANUP, ERR, HELLO, FrameError, chunk_frames, small_frame
 from tracer.rpc.hello import hello_message, read_hello
+from tracer.rpc.local_client import LocalClientStream
 from tracer.rpc.local_socket import receive_message, send_message
 from tracer.rpc.local_wire import LocalConnection, LocalWire, read_welcome
-from tracer.rpc.messages import Hello
+from tracer.rpc.messages import Hello, encode_error
 from tracer.runtime.interfaces import StepError
 
 
@@ -122,7 +123,7 @@ def test_whatever_a_stranger_says_ends_its_own_stream_alone(
     assert "a stream was refused: too much of a Hello" in caplog.text
 
 
-@pytest.mark.parametrize("read", [read_hello, read_welcome])
+@pytest.mark.parametrize("read", [read_hello, lambda message: read_welcome(message, [])])
 def test_no_memory_is_taken_for_what_somebody_unknown_says_is_to_come(
     read: Callable[[bytes], object],
 ) -> None:
@@ -172,3 +173,28 @@ def test_a_connection_that_breaks_as_it_is_written_to_says_why(folder: Path) -> 
     connection.tell(CLEANUP, NOTHING, now=True)
     transport.loop.run_due()
     assert "the connection ended (Broken pipe)" in transport.errors[0].message
+
+
+def test_a_refusal_closes_the_descriptors_that_came_with_it() -> None:
+    descriptors = list(os.pipe())
+    mine = tuple(descriptors)
+    with pytest.raises(StepError, match="no entry"):
+        read_welcome(refusing(StepError("UNAUTHENTICATED", "no entry")), descriptors)
+    for descriptor in mine:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_a_client_without_a_descriptor_left_says_so_and_keeps_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tracer.rpc.local_client.socket.socket", no_descriptor_is_left)
+    before = open_slabs()
+    with pytest.raises(StepError, match="ulimit -n"):
+        LocalClientStream(str(tmp_path / "s"), "127.0.0.1:1", "client", "", listen=pytest.fail)
+    assert open_slabs() == before
+
+
+def refusing(error: StepError) -> bytes:
+    text = encode_error(error)
+    return b"".join(small_frame(ERR, 0, ([text], len(text)))[0])

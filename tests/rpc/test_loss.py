@@ -225,7 +225,7 @@ def test_a_peer_that_dies_within_a_frame_fails_its_calls_and_nothing_else() -> N
             torn.connect(str(Path(folder) / ps.server.address))
             assert read_hello(receive_message(torn)[0]).task == "ps:0"
             send_message(torn, hello_message(Hello("worker:0", "", "both", 0)), [])
-            read_welcome(receive_message(torn)[0])
+            read_welcome(*receive_message(torn))
             whole = b"".join(
                 small_frame(START_ABORT, 0, encode_step_notice(1, NOT_SAMPLED, None))[0]
             )

@@ -20,7 +20,7 @@ from tracer.rpc.frames import (
 )
 from tracer.rpc.hello import hello_message, read_hello
 from tracer.rpc.local_socket import Messages, receive_message, send_message, write_message
-from tracer.rpc.local_wire import descriptors_of, read_welcome
+from tracer.rpc.local_wire import descriptors_of, read_welcome, unreachable
 from tracer.rpc.messages import Hello
 from tracer.rpc.pulse import LISTEN_S, SILENT, Pulse
 from tracer.rpc.slab import ReceivedSlab, Slab
@@ -42,9 +42,12 @@ class LocalClientStream:
         self._lock = threading.Lock()
         self._is_closed = False
         self._number = 0
-        self._slab = Slab.make()
         self._freed: deque[int] = deque()  # the master hears of them with the next step
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        except OSError as error:
+            raise self._lost(unreachable(path, error)) from None
+        self._slab = Slab.make()
         self._messages = Messages(self._sock)
         self._reader = FrameReader()
         try:
@@ -53,10 +56,12 @@ class LocalClientStream:
         except TimeoutError:
             self.close()
             raise
-        except (OSError, FrameError) as error:
+        except OSError as error:
             self.close()
-            reason = getattr(error, "strerror", None) or error
-            raise self._lost(f"nobody answers at its socket {path} ({reason})") from None
+            raise self._lost(unreachable(path, error)) from None
+        except FrameError as error:
+            self.close()
+            raise self._lost(f"nobody answers at its socket {path} ({error})") from None
         except BaseException:
             self.close()
             raise
@@ -66,7 +71,7 @@ class LocalClientStream:
         self.peer = read_hello(receive_message(self._sock)[0]).task
         send_message(self._sock, hello_message(hello), descriptors_of(self._slab))
         answer, descriptors = receive_message(self._sock)
-        read_welcome(answer)
+        read_welcome(answer, descriptors)
         if descriptors:
             self._reader.block_at = ReceivedSlab(descriptors[0], self._freed.append).block
 

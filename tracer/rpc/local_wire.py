@@ -73,8 +73,18 @@ def descriptors_of(slab: Slab | None) -> list[int]:
     return [] if slab is None else [slab.descriptor]
 
 
-def read_welcome(message: bytes) -> None:
-    """The server's second word. Raises the StepError that it refuses with, or FrameError."""
+def read_welcome(message: bytes, descriptors: list[int]) -> None:
+    """The server's second word, and what came with it, which is closed unless we are let in.
+
+    Raises the StepError that it refuses with, or FrameError.
+    """
+    with ExitStack() as unless_let_in:
+        unless_let_in.callback(close_all, descriptors)
+        _read_welcome(message)
+        unless_let_in.pop_all()
+
+
+def _read_welcome(message: bytes) -> None:
     kind, payload = first_frame(message)
     if kind == ERR:
         raise decode_error(payload)
@@ -92,7 +102,7 @@ async def _ready(channel: grpc.aio.Channel) -> None:
         await channel.wait_for_state_change(state)
 
 
-def _unreachable(path: str, error: OSError) -> str:
+def unreachable(path: str, error: OSError) -> str:
     if error.errno in _EXHAUSTED:
         return f"nothing is left here for a socket to it ({error.strerror}; see ulimit -n)"
     return f"nobody answers at its socket {path} ({error.strerror})"
@@ -135,7 +145,7 @@ class LocalWire:
             except (FrameError, AddressError) as error:
                 failure = lost(peer, address, "FAILED_PRECONDITION", str(error))
             except OSError as error:
-                failure = lost(peer, address, "UNAVAILABLE", _unreachable(path, error))
+                failure = lost(peer, address, "UNAVAILABLE", unreachable(path, error))
             except StepError as error:
                 failure = error
         self._transport.lose(connection, failure)
@@ -148,7 +158,7 @@ class LocalWire:
         mine = Hello(me.task, me.address, "both", 0, me.secret)
         send_message(sock, hello_message(mine), descriptors_of(connection.pipe.slab))
         answer, descriptors = await self._receive(sock)
-        read_welcome(answer)
+        read_welcome(answer, descriptors)
         return descriptors
 
     async def _receive(self, sock: socket.socket) -> tuple[bytes, list[int]]:

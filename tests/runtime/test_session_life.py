@@ -104,6 +104,29 @@ def test_an_extension_that_does_not_fit_changes_nothing(start_cluster: Start) ->
     assert session.run("four:0").tolist() == [4.0, 4.0]
 
 
+# registration
+
+
+def test_a_part_that_a_worker_refuses_is_forgotten_by_the_others(
+    start_cluster: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(counter())
+    session.run("init")
+    refuse = StepError("RESOURCE_EXHAUSTED", "no room", task="worker:1")
+
+    def register(*_: object) -> str:
+        raise refuse
+
+    with monkeypatch.context() as full:
+        full.setattr(cluster.workers[WORKER_1], "register_graph", register)
+        with pytest.raises(StepError, match="no room"):
+            session.run("twice:0")
+    graphs = [w._sessions[session.handle].graphs._graphs for w in cluster.workers.values()]
+    assert [len(held) for held in graphs] == [1, 0, 0]  # that of `init`
+    assert session.run("twice:0").tolist() == [2.0, 2.0]
+
+
 # partial runs
 
 

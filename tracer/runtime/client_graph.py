@@ -7,6 +7,7 @@ fetches and targets; a step then only looks it up.
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Self
@@ -124,7 +125,7 @@ class GraphMaker:
             partitions = self._cut(signature, graph_id)
         except (GraphError, LookupError) as error:
             raise StepError("INVALID_ARGUMENT", str(error)) from error
-        return ClientGraph(graph_id, tuple(self._register(part, graph_id) for part in partitions))
+        return ClientGraph(graph_id, self._register_all(partitions, graph_id))
 
     def _cut(self, signature: Signature, graph_id: str) -> list[Partition]:
         pruned = self._prune(signature)
@@ -174,6 +175,21 @@ class GraphMaker:
         """A span around a pass, which says what the pass did."""
         with self.recorder.span("graph.optimize", self.context, name=name) as span:
             yield partial(tell_change, span.set)
+
+    def _register_all(
+        self, partitions: Sequence[Partition], graph_id: str
+    ) -> tuple[ClientPart, ...]:
+        """At all workers at once. If one refuses its part, the others forget theirs."""
+        if len(partitions) < 2:
+            return tuple(self._register(part, graph_id) for part in partitions)
+        with ThreadPoolExecutor(len(partitions), "register graph") as pool:
+            tries = [pool.submit(self._register, part, graph_id) for part in partitions]
+        refusal = next((error for one in tries if (error := one.exception())), None)
+        made = tuple(one.result() for one in tries if one.exception() is None)
+        if refusal is not None:
+            self.deregister(ClientGraph(graph_id, made))
+            raise refusal
+        return made
 
     def _register(self, partition: Partition, graph_id: str) -> ClientPart:
         task = DeviceName.parse(next(iter(partition.graph.nodes)).device).task_name

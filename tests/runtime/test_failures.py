@@ -131,23 +131,3 @@ def test_the_root_error_is_the_first_that_echoes_no_other() -> None:
     assert (found.code, found.task, found.node, found.derived) == (root.code, "ps:0", "n", False)
     assert found.message == "too slow\n\t worker:0 waits for k"
     assert root_error([other]).message == "another"
-
-
-def test_a_part_that_a_worker_refuses_is_forgotten_by_the_others(
-    start_cluster: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = start_cluster(CLUSTER)
-    session = cluster.session(counter())
-    session.run("init")
-    refuse = StepError("RESOURCE_EXHAUSTED", "no room", task="worker:1")
-
-    def register(*_: object) -> str:
-        raise refuse
-
-    with monkeypatch.context() as full:
-        full.setattr(cluster.workers[WORKER_1], "register_graph", register)
-        with pytest.raises(StepError, match="no room"):
-            session.run("twice:0")
-    graphs = [w._sessions[session.handle].graphs._graphs for w in cluster.workers.values()]
-    assert [len(held) for held in graphs] == [1, 0, 0]  # that of `init`
-    assert session.run("twice:0").tolist() == [2.0, 2.0]

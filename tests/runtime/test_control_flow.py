@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 
 from tests.clusters import TestCluster, running_cluster
-from tests.runtime.graphs import CLUSTER, PS_0, WORKER_1
+from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1
 from tests.runtime.loops import at, choice, choice_of_loop, doubling, table
 from tracer.model.graph import Graph, Input, Node
 from tracer.model.graph_builder import GraphBuilder
+from tracer.model.trace_folder import Flag
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
 from tracer.runtime.frame_plan import frame_id, hash64
@@ -35,6 +37,40 @@ def test_the_branch_not_taken_leaves_nobody_waiting(start_cluster: Start) -> Non
     session = start_cluster(CLUSTER).session(choice())
     for value, expected in ((True, X + X), (False, -X), (True, X + X)):
         assert session.run("out:0", pred(value)).equal(expected)
+
+
+def beside() -> Graph:
+    """ps:0 gets `y`, which is always there, and `x`, which is dead if `pred` is true."""
+    b = GraphBuilder()
+    with b.device(at(WORKER_0)):
+        predicate = b.placeholder([], "bool", name="pred")
+        x, y = b.placeholder([2], name="x"), b.const([1.0, 1.0], name="y")
+        taken, other = (
+            b.op("Switch", x, predicate, name="switch", T="float32")._replace(port=port)
+            for port in (0, 1)
+        )
+    with b.device(at(PS_0)):
+        twice = b.op("AddV2", y, y, name="twice", T="float32")
+        mixed = b.op("AddV2", taken, twice, name="mixed", T="float32")
+        after = b.op("Neg", b.op("Neg", mixed, name="minus", T="float32"), name="back", T="float32")
+    with b.device(at(WORKER_0)):
+        b.op("Merge", after, other, name="merge", T="float32")
+    return b.graph()
+
+
+@pytest.mark.parametrize("executor", ["generated", "queue"])
+def test_the_live_part_of_a_partition_runs_beside_its_dead_part(
+    start_cluster: Start, executor: str
+) -> None:
+    cluster = start_cluster(CLUSTER, executor=executor)
+    session = cluster.session(beside())
+    for value, expected, index in ((False, X + 2, 0), (True, X, 1), (False, X + 2, 0)):
+        twice, merged, which = session.run(["twice:0", "merge:0", "merge:1"], pred(value))
+        assert twice.tolist() == [2.0, 2.0]
+        assert merged.equal(expected)
+        assert which.item() == index
+    dead = Counter(s.name for s in cluster.spans("op.run") if s.flags & Flag.DEAD)
+    assert dead == {"mixed": 1, "minus": 1, "back": 1}
 
 
 @pytest.mark.parametrize("body_at", [PS_0, WORKER_1], ids=str)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.clusters import TestCluster
+from tests.clusters import TestCluster, running_cluster
 from tests.fakes import FakeClock
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1, counter, failing, lost_recv
 from tracer.model.graph import Graph, GraphError
@@ -183,6 +183,27 @@ def test_a_part_that_cannot_be_is_refused_and_the_run_goes_on(
     assert (error.code, error.message) == ("INVALID_ARGUMENT", text)
     values = part.run(["sum:0", "product:0"], {"y:0": ONES, "z:0": TWOS})
     assert [v.tolist() for v in values if v is not None] == [[2.0, 2.0], [4.0, 4.0]]
+
+
+def test_calls_of_a_partial_run_come_one_after_the_other(start_cluster: Start) -> None:
+    cluster = start_cluster(CLUSTER)
+    device = cluster.workers[PS_0].env.devices[0]
+    session, master = cluster.session(lost_recv(device.incarnation)), cluster.master()
+    part = session.partial_run_setup(["lost:0", "one:0"])
+    errors: list[StepError] = []
+    waiting = threading.Thread(
+        target=lambda: errors.append(refused(lambda: part.run(["lost:0"]))), daemon=True
+    )
+    waiting.start()
+    until = time.monotonic() + 5
+    while not cluster.workers[WORKER_0].rendezvous.running() and time.monotonic() < until:
+        time.sleep(0.002)
+    call = RunStepRequest(session.handle, {}, ("one:0",), (), NO_TRACING.step(1), part.handle)
+    error = refused(lambda: master.run_step(call))
+    assert (error.code, "still runs" in error.message) == ("FAILED_PRECONDITION", True)
+    session.close()
+    waiting.join(5)
+    assert [error.code for error in errors] == ["CANCELLED"]
 
 
 def test_a_partial_run_that_fails_is_over(start_cluster: Start) -> None:
@@ -407,3 +428,18 @@ def test_a_session_of_another_master_shares_the_variable_by_name(start_cluster: 
     for session in sessions:
         session.run("add", {"x:0": ONES})
     assert sessions[0].run("read:0").tolist() == [3.0, 3.0]
+
+
+def test_a_client_in_its_masters_process_calls_it_without_an_rpc() -> None:
+    with running_cluster("grpc", CLUSTER) as cluster:
+        session = Session(cluster.tasks.masters[WORKER_0], counter(), cluster.tracing)
+        session.run("init")
+        session.run("twice:0")
+        session.close()
+        methods = {
+            (s.attributes["rpc.method"], s.task, s.attributes["vizdist.peer"])
+            for s in cluster.spans("rpc.client")
+        }
+        assert not [method for method, _, _ in methods if "MasterService" in str(method)]
+        assert not [task for _, task, peer in methods if task == peer]  # nor its own worker
+        assert ("tensorflow.WorkerService/RunGraph", "worker:0", "worker:1") in methods

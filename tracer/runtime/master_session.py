@@ -197,11 +197,6 @@ class MasterSession:
         ended: Callable[[MasterStep, RunStepResult | StepError], None],
     ) -> MasterStep:
         run = self._partial_run(request.partial_run)
-        if run.step_id in self._running:
-            raise StepError(
-                "FAILED_PRECONDITION",
-                f"a call of partial run {request.partial_run} still runs; they come one by one",
-            )
         is_last = run.take(request)
         return PartialStep(
             run,

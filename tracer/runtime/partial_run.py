@@ -22,12 +22,19 @@ class PartialRun:
         self.graph = graph
         self._whole = whole
         self._lock = threading.Lock()
+        self._is_busy = False
         self._is_fed = dict.fromkeys(names.feeds, False)
         self._is_fetched = dict.fromkeys(names.fetches, False)
 
     def take(self, request: RunStepRequest) -> bool:
-        """Notes a call's feeds and fetches; whether it is the last. Raises StepError."""
+        """Begins a call with its feeds and fetches; whether it is the last. Raises StepError."""
         with self._lock:
+            if self._is_busy:
+                raise StepError(
+                    "FAILED_PRECONDITION",
+                    f"a call of partial run {request.partial_run} still runs; make one after the "
+                    "other",
+                )
             for name in request.feeds:
                 _check_pending("feed", "fed", name, self._is_fed)
             for name in request.fetches:
@@ -39,9 +46,13 @@ class PartialRun:
             }
             for name in request.fetches:
                 self._check_computable(name, waits_for)
+            self._is_busy = True
             self._is_fed |= dict.fromkeys(request.feeds, True)
             self._is_fetched |= dict.fromkeys(request.fetches, True)
             return all(self._is_fed.values()) and all(self._is_fetched.values())
+
+    def end_call(self) -> None:
+        self._is_busy = False
 
     def _check_computable(self, fetch: str, waits_for: set[Input]) -> None:
         """Raises StepError if the fetch needs a feed that is still to come."""
@@ -92,6 +103,7 @@ class PartialStep(MasterStep):
         is_last: bool,
     ) -> None:
         super().__init__(run.graph, request, timeout_s, ended, step_id=run.step_id)
+        self._run = run
         self._is_last = is_last
 
     @property
@@ -112,5 +124,6 @@ class PartialStep(MasterStep):
         )
 
     def _clean_up(self) -> None:
+        self._run.end_call()
         if self.is_over:
             super()._clean_up()

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from tests.clusters import TestCluster, running_cluster
+from tests.clusters import GrpcTasks, TestCluster, running_cluster
 from tests.fakes import SpanData
 from tests.golden_cases import GOLDEN
 from tests.runtime.graphs import CLUSTER, PS_0
@@ -200,3 +200,15 @@ def test_iterations_end_in_order(start_cluster: Start) -> None:
         spans.sort(key=lambda s: int(s.attributes["vizdist.iteration"]))
         assert len(spans) == 21
         assert all(one.end <= other.end for one, other in pairwise(spans))
+
+
+@pytest.mark.parametrize("detail", ["step", "rpc"])
+def test_a_loop_whose_ops_are_not_recorded_leaves_no_spans_of_its_own(
+    start_cluster: Start, detail: str
+) -> None:
+    cluster = start_cluster(CLUSTER, detail=detail)
+    assert cluster.session(doubling(body_at=PS_0)).run("s:0", count(3)).item() == 8.0
+    for kind in ("op.run", "frame.run", "iteration.run", "rendezvous.recv"):
+        assert not cluster.spans(kind)
+    rpcs = [span for span in cluster.spans("rpc.client") if span.name == "RecvTensor"]
+    assert bool(rpcs) == (detail == "rpc" and isinstance(cluster.tasks, GrpcTasks))

@@ -14,21 +14,21 @@ class RecordedPropagation(Propagation):
         self._context = context
 
     def _frame_begins(self, frame: FrameState) -> None:
-        outer = frame.parent.span if frame.parent else None
-        context = outer.context if outer else self._context
-        key = self._recorder.key(f"{frame.frame_id}:0")
-        frame.span = self._recorder.open(frame.plan.told.frame_site, context, key)
+        outer, site = frame.parent.span if frame.parent else None, frame.plan.told.frame_site
+        if site:
+            context = outer.context if outer else self._context
+            key = self._recorder.key(f"{frame.frame_id}:0")
+            frame.span = self._recorder.open(site, context, key)
 
     def _frame_ends(self, frame: FrameState, flags: int = 0) -> None:
         if frame.span is not None:
             frame.span.close(flags=flags, extra=frame.last + 1)
 
     def _iteration_begins(self, iteration: IterationState) -> None:
-        frame = iteration.frame
-        iteration.key_number = self._recorder.key(iteration.tag)
-        if frame.span is not None:
-            site, context = frame.plan.told.iteration_site, frame.span.context
-            iteration.span = self._recorder.open(site, context, iteration.key_number)
+        frame, site = iteration.frame, iteration.frame.plan.told.iteration_site
+        if site and frame.span is not None:
+            iteration.key_number = self._recorder.key(iteration.tag)
+            iteration.span = self._recorder.open(site, frame.span.context, iteration.key_number)
 
     def _iteration_ends(self, iteration: IterationState, flags: int = 0) -> None:
         if iteration.span is not None:

@@ -1,0 +1,137 @@
+"""Faults on real processes: one root cause in time, or a run that goes on; the trace has both."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.launch.commands import command, manifest
+from vizdist.store.trace import Trace, open_trace
+
+pytestmark = pytest.mark.cluster
+
+TWO_SERVERS = ("digits-mlp", "--strategy", "parameter_server_v1", "--ps", "2", "--workers", "2")
+LIMIT_S = 180.0
+
+
+def run(out: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the JSON that was printed, and what stood on stderr."""
+    done = subprocess.run(
+        command(["run", *arguments, "--json", "--out", str(out)]),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout or "{}"), done.stderr
+
+
+def told(trace: Trace, kind: str) -> list[dict[str, Any]]:
+    """Attributes of the spans of a kind."""
+    places = np.flatnonzero(trace.mask(kinds=[kind])).tolist()
+    found = trace.attributes(places)
+    return [found[place] for place in places]
+
+
+def seconds_from_fault_to_end(out: Path) -> float:
+    """From the fault's own record to the run's last word, the trace written."""
+    (start,) = open_trace(out).spans(kinds=["fault.inject"]).start.tolist()
+    return float(manifest(out)["ended_ns"] - start) / 1e9
+
+
+def test_a_parameter_server_that_dies_comes_back_and_all_go_on_from_the_checkpoint(
+    tmp_path: Path,
+) -> None:
+    out, folder = tmp_path / "t", tmp_path / "ckpt"
+    code, printed, errors = run(
+        out,
+        *TWO_SERVERS,
+        *("--steps", "40", "--checkpoint", str(folder), "--checkpoint-every", "10"),
+        *("--restart", "1", "--fault", "kill:ps:1@step:15"),
+    )
+    assert code == 0, errors
+    assert "ps:1 was killed by SIGKILL; it is started again" in errors
+    assert printed["accuracy"] > 0.6
+    trace = open_trace(out)
+    assert [f["vizdist.fault"] for f in told(trace, "fault.inject")] == ["kill:ps:1@step:15"]
+    (again,) = told(trace, "task.restart")
+    assert (again["vizdist.peer"], again["vizdist.attempt"]) == ("ps:1", 1)
+    recovered = told(trace, "session.recover")
+    (step,) = {each["vizdist.resumed_step"] for each in recovered}
+    (restored,) = told(trace, "checkpoint.restore")
+    assert step == restored["vizdist.checkpoint.step"] + 1
+    assert len(recovered) == 2
+    assert restored["vizdist.checkpoint.shards"] == 2
+    spans = {path.name for path in (out / "spans").iterdir()}
+    assert {"ps-1.0.otlp.jsonl.gz", "ps-1.1.otlp.jsonl.gz"} <= spans
+    (ps,) = [each for each in manifest(out)["tasks"] if each["task"] == "ps:1"]
+    assert (ps["restarts"], ps["outcome"]) == (["was killed by SIGKILL"], "done")
+    code, _, errors = run(
+        tmp_path / "u", *TWO_SERVERS, "--steps", "50", "--checkpoint", str(folder)
+    )
+    assert code == 0, errors
+    assert "goes on after step 40" in errors
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_comes_back_alone_and_the_others_do_not_stop(tmp_path: Path) -> None:
+    flags = ("--steps", "30", "--restart", "1", "--fault", "kill:worker:1@step:5")
+    code, _, errors = run(tmp_path / "t", *TWO_SERVERS, *flags)
+    assert code == 0, errors
+    trace = open_trace(tmp_path / "t")
+    assert not told(trace, "session.recover")
+    assert len(told(trace, "task.restart")) == 1
+    steps = [trace.spans(step=n, kinds=["session.run"], tasks=["worker:1"]) for n in (4, 5, 30)]
+    assert [len(each) for each in steps] == [1, 2, 1]
+
+
+@pytest.mark.slow
+def test_without_a_checkpoint_nothing_is_made_up_for_what_was_lost(tmp_path: Path) -> None:
+    flags = ("--steps", "60", "--restart", "1", "--fault", "kill:ps:1@step:5")
+    code, printed, errors = run(tmp_path / "t", *TWO_SERVERS, *flags)
+    assert code == 1
+    assert printed["error"]["code"] == "FAILED_PRECONDITION"
+    assert printed["error"]["task"] == "ps:1"
+    assert "the variables that it held are gone: fc1/bias, fc2/bias" in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "says", "task", "limit_s"),
+    [
+        ("kill:ps:1@step:5", "was killed by SIGKILL", "ps:1", 5),
+        ("kill:worker:1@step:5", "was killed by SIGKILL", "worker:1", 5),
+        ("error:ps:1@step:5", "this op fails as asked for", "ps:1", 5),
+        ("stop:ps:1@step:5", "ping timeout", "ps:1", 20),
+        ("drop:ps:1@step:5", "did not end within 3 s", "worker", 10),
+    ],
+)
+def test_a_fault_that_nothing_mends_has_one_root_cause_in_time(
+    tmp_path: Path, fault: str, says: str, task: str, limit_s: float
+) -> None:
+    out = tmp_path / "t"
+    limit = ("--step-timeout", "60" if fault.startswith("stop") else "3")
+    flags = ("--steps", "100000", *limit, "--fault", fault)
+    code, printed, errors = run(out, *TWO_SERVERS, *flags)
+    assert code == 1, errors
+    assert says in printed["error"]["message"]
+    assert printed["error"]["task"].startswith(task)
+    assert [f["vizdist.fault"] for f in told(open_trace(out), "fault.inject")] == [fault]
+    assert seconds_from_fault_to_end(out) < limit_s
+    assert manifest(out)["recorded"] == manifest(out)["written"]
+
+
+@pytest.mark.slow
+def test_late_frames_slow_the_steps_of_all_from_then_on(tmp_path: Path) -> None:
+    out = tmp_path / "t"
+    flags = ("--steps", "20", "--fault", "delay=100:ps:1@step:11")
+    code, _, errors = run(out, *TWO_SERVERS, *flags)
+    assert code == 0, errors
+    trace = open_trace(out)
+    late = trace.spans(step=20, kinds=["session.run"])
+    soon = trace.spans(step=9, kinds=["session.run"])
+    assert min(late.end - late.start) > 100e6
+    assert min(late.end - late.start) > 2 * min(soon.end - soon.start)

@@ -9,11 +9,17 @@ import pytest
 from tests.golden_cases import GOLDEN
 from tracer.cli import main
 from tracer.model.graph_builder import GraphBuilder
+from tracer.model.graph_table import STAGES
 from tracer.passes.describe import describe_graph_file
 from tracer.workloads.factory import FactoryError
 from tracer.workloads.given import graph_of, workload_of
 from tracer.workloads.graph_workload import GraphWorkload, graph_workload
 from tracer.workloads.requested import Requested
+from vizdist.analysis.report import report_text
+from vizdist.figures.graph_folding import Choice
+from vizdist.figures.partitioned_graph import graph_payload
+from vizdist.figures.step_graph import step_graph
+from vizdist.store.trace import open_trace
 
 #: workload → what was seen of the same graph
 SEEN = {
@@ -44,13 +50,19 @@ def test_its_cut_is_tensorflows(name: str) -> None:
         pytest.param([], id="grpc", marks=[pytest.mark.cluster, pytest.mark.slow]),
     ],
 )
-def test_its_result_is_tensorflows(
+def test_its_result_is_tensorflows_and_its_trace_opens(
     name: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", name, *flags, "--json", "--out", str(tmp_path / "t")]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["result"] == seen(name)["result"]
     assert printed["spans"]["recorded"] == printed["spans"]["written"] > 0
+    trace = open_trace(tmp_path / "t")
+    shown = step_graph(trace, 1)
+    for stage in STAGES:
+        drawn = graph_payload(shown.stages, stage, shown.measures, Choice(frozenset(), frozenset()))
+        assert drawn["tiles"]
+    assert "every key met" in report_text(trace, 1)
 
 
 def test_an_option_changes_the_graph() -> None:

@@ -13,7 +13,7 @@ import torch
 from tests.clusters import KINDS, TestCluster, running_cluster
 from tests.fake_gpu import FakeDriver
 from tests.fakes import Recording, SpanData, check, recorded
-from tests.golden_cases import CASES
+from tests.golden_cases import CASES, CONTROL_FLOW_CASES
 from tests.golden_on_gpus import check_step_on_gpus
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
@@ -253,7 +253,7 @@ def test_a_shape_that_was_computed_on_the_gpu_is_brought_to_the_host() -> None:
 
 
 @each_executor
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", (*CASES, *CONTROL_FLOW_CASES))
 def test_a_step_on_gpus_gives_what_tensorflow_gave(case: str, executor: ExecutorKind) -> None:
     driver = FakeDriver()
     check_step_on_gpus(case, executor, driver, driver.clock)

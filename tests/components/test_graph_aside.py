@@ -48,7 +48,10 @@ def with_reason(reason: str) -> list[NodeRow]:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
     "reason",
-    ["requested", "colocated", "resource", "metadata", "generator", "default", "cut", "", "odd"],
+    [
+        *("requested", "colocated", "resource", "metadata", "generator", "default"),
+        *("control_flow", "control_loop", "cost", "cut", "", "odd"),
+    ],
 )
 def test_every_reason_is_said_in_words(reason: str, lang: Lang) -> None:
     words = shown(["train/update_w1/ApplyGradientDescent"], with_reason(reason), lang)

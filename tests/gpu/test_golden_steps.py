@@ -9,6 +9,6 @@ from tracer.runtime.worker_env import ExecutorKind
 
 
 @pytest.mark.parametrize("executor", ["generated", "queue"])
-@pytest.mark.parametrize("case", (*CASES, *CONTROL_FLOW_CASES))
+@pytest.mark.parametrize("case", [*CASES, *CONTROL_FLOW_CASES])
 def test_a_step_on_gpus_gives_what_tensorflow_gave(case: str, executor: ExecutorKind) -> None:
     check_step_on_gpus(case, executor, CUDA, None)

@@ -253,7 +253,7 @@ def test_a_shape_that_was_computed_on_the_gpu_is_brought_to_the_host() -> None:
 
 
 @each_executor
-@pytest.mark.parametrize("case", (*CASES, *CONTROL_FLOW_CASES))
+@pytest.mark.parametrize("case", [*CASES, *CONTROL_FLOW_CASES])
 def test_a_step_on_gpus_gives_what_tensorflow_gave(case: str, executor: ExecutorKind) -> None:
     driver = FakeDriver()
     check_step_on_gpus(case, executor, driver, driver.clock)

@@ -171,7 +171,7 @@ class _ControlLoops:
                 op,
                 sources,
                 device=beside.device,
-                reason="control_flow",
+                reason="control_loop",
                 specs=(NOTHING_SPEC, *more),
                 source=beside.source,
                 **fields,

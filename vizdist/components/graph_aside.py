@@ -93,6 +93,9 @@ def _placement(facts: NodeFacts, lang: Lang) -> Component:
         "metadata",
         "generator",
         "default",
+        "control_flow",
+        "control_loop",
+        "cost",
         "cut",
         "none",
     )

@@ -28,8 +28,8 @@ from tracer.capture_graph.capture import (
     capture_step,
     variables_of,
 )
+from tracer.capture_graph.errors import CaptureError
 from tracer.capture_graph.optimizers import SGD
-from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Graph, Node, TensorSpec
 
 

@@ -11,9 +11,10 @@ from torch.utils.checkpoint import checkpoint
 from tests.capture_graph.models import assert_same_state, captured_losses
 from tests.ops.graph_runner import GraphRunner
 from tracer.capture_graph.capture import Batch, Evaluation, StepCapture
+from tracer.capture_graph.errors import CaptureError
 from tracer.capture_graph.optimizers import SGD
 from tracer.capture_graph.randomness import step_seed
-from tracer.capture_graph.trace import CaptureError, LossFn
+from tracer.capture_graph.trace import LossFn
 
 SEQUENCES, IMAGES = (2, 5, 8), (2, 3, 6, 6)
 

@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from tests.ops.graph_runner import GraphRunner
 from tracer.capture_graph.capture import CapturedStep, Evaluation, capture_step
+from tracer.capture_graph.errors import CaptureError
 from tracer.capture_graph.optimizers import SGD
 from tracer.capture_graph.randomness import step_seed
-from tracer.capture_graph.trace import CaptureError
 
 X, Y = torch.ones(4, 6), torch.tensor([0, 1, 2, 0])
 

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tracer.capture_graph.errors import CaptureError
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.state import StateValues, variable_nodes
 from tracer.capture_graph.step_graph import (
@@ -38,7 +39,7 @@ from tracer.capture_graph.step_graph import (
     TRAIN,
     StepGraph,
 )
-from tracer.capture_graph.trace import CaptureError, LossFn, trace_evaluation, trace_step
+from tracer.capture_graph.trace import LossFn, trace_evaluation, trace_step
 from tracer.model.graph import HANDLES, Graph, Node, TensorSpec
 from tracer.ops.dtypes import spec_of
 

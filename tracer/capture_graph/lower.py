@@ -7,30 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from tracer.capture_graph.control_flow import Flow
+from tracer.capture_graph.errors import CaptureError
+from tracer.capture_graph.in_place import flow_of
 from tracer.capture_graph.origins import Origin, origin_of
 from tracer.capture_graph.randomness import STATE, Chain, draws, with_generator
 from tracer.capture_graph.rules import plain
-from tracer.capture_graph.trace import CaptureError
 from tracer.model.graph import Input, Node, TensorSpec
+from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.aten import template_of
 from tracer.ops.dtypes import UnknownDtype, spec_of, tensor_to_literal
 
 FOLDED = {"t", "view", "transpose", "permute", "expand", "unsqueeze", "squeeze", "_unsafe_view"}
-
-
-class Names:
-    """Gives every node a name of its own: `fc1/addmm`, then `fc1/addmm_1`."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-
-    def __call__(self, wish: str) -> str:
-        name, count = wish, 0
-        while name in self._taken:
-            count += 1
-            name = f"{wish}_{count}"
-        self._taken.add(name)
-        return name
 
 
 class Lowering:
@@ -38,25 +26,28 @@ class Lowering:
 
     `source(node)` gives the graph input that a placeholder stands for. `owners` puts nodes into the
     scope of a variable and beside it (update cones). `seed()` makes the feed that draws start from.
+    `within` is where the ops of a branch or loop body come from as a whole.
     """
 
     def __init__(
         self,
         module: fx.GraphModule,
-        names: Names,
+        builder: GraphBuilder,
         source: Callable[[fx.Node], Input],
         seed: Callable[[], Input],
         prefix: str = "",
         owners: Mapping[fx.Node, str] | None = None,
+        within: Origin | None = None,
     ) -> None:
-        self._module = module
-        self._names = names
+        self.module = module
+        self.builder = builder
         self._source = source
         self._prefix = prefix
         self._owners = owners or {}
+        self._within = within
         self._chain = Chain(seed)
+        self._flow = Flow(self)
         self._made: dict[fx.Node, Input] = {}
-        self.nodes: list[Node] = []
 
     def __call__(self, wanted: Iterable[fx.Node]) -> list[Input]:
         """The outputs that `wanted` became; emits what they need, in trace order.
@@ -65,27 +56,62 @@ class Lowering:
         """
         wanted = list(wanted)
         needed: set[fx.Node] = set()
-        open_nodes = [*map(plain, wanted), *filter(draws, self._module.graph.nodes)]
+        open_nodes = [*map(plain, wanted), *filter(draws, self.module.graph.nodes)]
         while open_nodes:
             node = open_nodes.pop()
             if node not in needed and node not in self._made:
                 needed.add(node)
-                open_nodes += [plain(source) for source in node.all_input_nodes]
-        for node in self._module.graph.nodes:
-            if node in needed:
+                open_nodes += map(plain, self._flow.sources(node))
+        for node in self.module.graph.nodes:
+            if node in needed and node not in self._made:
                 self._made[node] = self._emit(node)
-        return [self._made[plain(node)] for node in wanted]
+        return [self.value(node) for node in wanted]
+
+    def value(self, node: fx.Node) -> Input:
+        return self._made[plain(node)]
+
+    def stands_for(self, node: fx.Node, value: Input) -> None:
+        """What a traced value is, without being computed here."""
+        self._made[node] = value
+
+    def inside(
+        self, node: fx.Node, module: fx.GraphModule, source: Callable[[fx.Node], Input]
+    ) -> "Lowering":
+        """What lowers a branch or a body that a traced op runs."""
+
+        def seed() -> Input:
+            raise CaptureError(
+                f"{where(node, self.origin(node))} draws random numbers in a branch or in a loop, "
+                "where their order does not follow from the seed; draw before it, and hand them in"
+            )
+
+        origin = self.origin(node)
+        return Lowering(module, self.builder, source, seed, within=origin)
+
+    def origin(self, node: fx.Node) -> Origin:
+        """Of a branch or body only the line is its own."""
+        origin = origin_of(node)
+        if self._within is None:
+            return origin
+        return Origin(self._within.phase, "", origin.source or self._within.source)
+
+    def name(self, node: fx.Node, short: str) -> str:
+        return self._name(self.origin(node), self._owners.get(node), short)
 
     def _emit(self, node: fx.Node) -> Input:
         if node.op == "placeholder":
             return self._source(node)
         if node.op == "get_attr":
             return self._constant(node)
+        if flow_of(node):
+            return self._flow(node)
         if node.target is operator.getitem:
             source, port = node.args
             assert isinstance(source, fx.Node)
             assert isinstance(port, int)
-            return Input(self._made[plain(source)].node, port)
+            if flow_of(source):
+                raise CaptureError(f"the step reads all values of {source.target} at once")
+            return self.value(source)._replace(port=port)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise CaptureError(
                 f"the step calls {node.target}, which is no aten op; it has no kernel"
@@ -93,15 +119,18 @@ class Lowering:
         return self._call(node, node.target)
 
     def _constant(self, node: fx.Node) -> Input:
-        value = getattr(self._module, str(node.target))
-        name = self._names(f"{self._prefix}Const")
+        value = getattr(self.module, str(node.target))
         attrs = {"dtype": spec_of(value).dtype, "value": tensor_to_literal(value)}
-        self.nodes.append(Node(name, "Const", attrs=attrs, specs=(spec_of(value),)))
-        return Input(name)
+        return self._add(
+            Node(f"{self._prefix}Const", "Const", attrs=attrs, specs=(spec_of(value),))
+        )
+
+    def _add(self, node: Node) -> Input:
+        return self.builder.add(node.with_(name=self.builder.scoped(node.name)))
 
     def _call(self, node: fx.Node, target: torch._ops.OpOverload) -> Input:
         inputs: list[Input] = []
-        origin, owner = origin_of(node), self._owners.get(node)
+        origin, owner = self.origin(node), self._owners.get(node)
         is_random = draws(node)
         target = with_generator(node) if is_random else target
         short = target._schema.name.rpartition("::")[2]
@@ -122,26 +151,29 @@ class Lowering:
             attrs["_fold"] = True
         if owner:
             attrs["_class"] = [f"loc:@{owner}"]
-        name = self._names(self._name(origin, owner, short.strip("_")))
-        made = Node(name, str(target), tuple(inputs), attrs=attrs, specs=specs)
-        self.nodes.append(made.with_(source=origin.source))
+        name = self._name(origin, owner, short.strip("_"))
+        made = self._add(
+            Node(name, str(target), tuple(inputs), attrs=attrs, specs=specs, source=origin.source)
+        )
         if is_random:
-            self._chain.left(Input(name, len(specs) - 1))
-        return Input(name)
+            self._chain.left(made._replace(port=len(specs) - 1))
+        return made
 
     def _specs(self, node: fx.Node, origin: Origin) -> tuple[TensorSpec, ...]:
         results = _results(node)
         if any(isinstance(dim, torch.SymInt) for each in results for dim in _shape(each)):
             raise CaptureError(
-                f"{_where(node, origin)} has a shape that follows from values, and there are none "
+                f"{where(node, origin)} has a shape that follows from values, and there are none "
                 "before the graph runs; mask with torch.where instead of taking elements out"
             )
         try:
             return tuple(map(_spec, results))
         except UnknownDtype as error:
-            raise CaptureError(f"{_where(node, origin)}: {error}") from None
+            raise CaptureError(f"{where(node, origin)}: {error}") from None
 
     def _name(self, origin: Origin, owner: str | None, short: str) -> str:
+        if self._within is not None:
+            return short
         if owner:
             return f"train/update_{owner}/{short}"
         start = {"backward": "gradients/", "update": "train/"}.get(origin.phase, self._prefix)
@@ -158,10 +190,10 @@ class Lowering:
         try:
             return template_of(value)
         except TypeError as error:
-            raise CaptureError(f"{_where(node, origin_of(node))}: {error}") from None
+            raise CaptureError(f"{where(node, self.origin(node))}: {error}") from None
 
 
-def _where(node: fx.Node, origin: Origin) -> str:
+def where(node: fx.Node, origin: Origin) -> str:
     """`aten.abs.default in encoder/fc1 (folder/file.py:12)`."""
     layer = f" in {origin.scope}" if origin.scope else ""
     return f"{node.target}{layer}" + (f" ({origin.source})" if origin.source else "")
@@ -170,7 +202,7 @@ def _where(node: fx.Node, origin: Origin) -> str:
 def _check_draw(node: fx.Node, origin: Origin) -> None:
     if origin.phase == "backward":
         raise CaptureError(
-            f"{_where(node, origin)} draws random numbers again in the backward pass, where it "
+            f"{where(node, origin)} draws random numbers again in the backward pass, where it "
             "needs those of the forward pass; leave what draws (Dropout) out of the checkpoint"
         )
 

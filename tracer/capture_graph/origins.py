@@ -58,6 +58,13 @@ class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     layer and line, a node of the backward pass belongs to.
     """
 
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """It only watches: torch.cond and while_loop look for closures as they do without it."""
+        return True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.phase = "forward"
@@ -106,10 +113,12 @@ class OriginRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._scopes.pop()
 
     def _enter(self, scope: str, _layer: Any, _inputs: Any) -> None:
-        self._scopes.append(scope)
+        if not torch.compiler.is_compiling():  # a branch or a body, which torch reads ahead
+            self._scopes.append(scope)
 
     def _leave(self, _layer: Any, _inputs: Any, _output: Any) -> None:
-        self._scopes.pop()
+        if not torch.compiler.is_compiling():
+            self._scopes.pop()
 
     def turn_back(self, loss: torch.Tensor) -> None:
         """From here on the ops are those of the backward pass from `loss`."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tracer.capture_graph.trace import CaptureError
+from tracer.capture_graph.errors import CaptureError
 from tracer.model.graph import Input, TensorSpec
 from tracer.ops.dtypes import spec_of
 

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from tracer.capture_graph.lower import Lowering, Names
+from tracer.capture_graph.lower import Lowering
 from tracer.capture_graph.randomness import SEED
 from tracer.capture_graph.state import StateValues, const, together
 from tracer.capture_graph.trace import Traced
 from tracer.capture_graph.updates import Update, cone_owners, updates_of
 from tracer.model.graph import Graph, Input, Node
+from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.dtypes import spec_of, tensor_to_literal, torch_dtype
 
 INIT, TRAIN, LOSS, LOGITS, METRIC = "init", "train", "loss", "logits", "metric"
@@ -28,9 +29,8 @@ class StepGraph:
         self._values = state.flat()
         self._owner = state.owners()
         self._variables = variables
-        self._names = Names({*GIVEN_NAMES, *self._values})
+        self._builder = GraphBuilder(taken={*GIVEN_NAMES, *self._values})
         self._reads: dict[str, Node] = {}
-        self._nodes: list[Node] = []
         self._updates: list[str] = []
 
     def graph(self) -> Graph:
@@ -40,7 +40,9 @@ class StepGraph:
         if self._updates:
             updates = tuple(self._updates)
             groups.insert(0, Node(TRAIN, "NoOp", control_inputs=updates, attrs=_update(anchor)))
-        return Graph([*self._variables, *self._reads.values(), *self._nodes, *groups])
+        reads = {read.name for read in self._reads.values()}
+        others = (node for node in self._builder.nodes if node.name not in reads)
+        return Graph([*self._variables, *self._reads.values(), *others, *groups])
 
     def add_step(self, traced: Traced, feeds: Mapping[str, Tensor]) -> tuple[str, ...]:
         """Forward, backward and update: `loss`, `logits`, `train`. Returns what must be fed."""
@@ -51,8 +53,8 @@ class StepGraph:
         results = _results(traced, {"loss": LOSS, "outputs": LOGITS})
         values = [value for update in updates.values() for value in update.values]
         made = iter(lower([*results.values(), *values]))
-        self._nodes += lower.nodes
-        self._nodes += [_named(name, next(made), node) for name, node in results.items()]
+        for name, node in results.items():
+            self._builder.keep(_named(name, next(made), node))
         for name, update in updates.items():
             self._add_update(name, update, list(islice(made, len(update.values))))
         return tuple(fed)
@@ -64,9 +66,8 @@ class StepGraph:
         fed = [self._feed(f"{prefix}{name}", tensor) for name, tensor in feeds.items()]
         lower = self._lowering(traced, fed, prefix)
         results = _results(traced, {"metric": f"{prefix}{METRIC}", "outputs": f"{prefix}{LOGITS}"})
-        made = lower(results.values())
-        self._nodes += lower.nodes
-        self._nodes += map(_named, results, made, results.values())
+        for node in map(_named, results, lower(results.values()), results.values()):
+            self._builder.keep(node)
         return tuple(fed)
 
     def _lowering(
@@ -83,7 +84,7 @@ class StepGraph:
             return Input(f"{prefix}{SEED}")
 
         source = self._source(traced, prefix)
-        return Lowering(traced.module, self._names, source, seed, prefix, owners)
+        return Lowering(traced.module, self._builder, source, seed, prefix, owners)
 
     def _read(self, name: str) -> Input:
         if name not in self._reads:
@@ -95,12 +96,13 @@ class StepGraph:
                 attrs={"dtype": spec.dtype, "_phase": "read"},
                 specs=(spec,),
             )
+            self._builder.keep(self._reads[name])
         return Input(f"{name}/Read")
 
     def _feed(self, name: str, tensor: Tensor) -> str:
         spec = spec_of(tensor)
         attrs = {"dtype": spec.dtype, "shape": list(spec.shape), "_phase": "forward"}
-        self._nodes.append(Node(name, "Placeholder", attrs=attrs, specs=(spec,)))
+        self._builder.keep(Node(name, "Placeholder", attrs=attrs, specs=(spec,)))
         return f"{name}:0"
 
     def _source(self, traced: Traced, prefix: str) -> Callable[[fx.Node], Input]:
@@ -123,10 +125,9 @@ class StepGraph:
                 continue
             scalar = torch.tensor(operand[1], dtype=torch_dtype(update.dtype or spec.dtype))
             constant = const(f"{made}/{operand[0]}", tensor_to_literal(scalar), beside)
-            self._nodes.append(constant)
-            inputs.append(Input(constant.name))
+            inputs.append(self._builder.keep(constant))
         kind = "dtype" if update.op.startswith("Assign") else "T"
-        self._nodes.append(
+        self._builder.keep(
             Node(
                 made,
                 update.op,
@@ -139,7 +140,7 @@ class StepGraph:
 
     def _unordered_reads(self, names: tuple[str, ...], values: list[Input]) -> tuple[str, ...]:
         """Reads that the new value does not come from: they must be over before it is assigned."""
-        by_name = {node.name: node for node in (*self._nodes, *self._reads.values())}
+        by_name = {node.name: node for node in self._builder.nodes}
         seen: set[str] = set()
         open_names = [value.node for value in values]
         while open_names:

@@ -1,7 +1,10 @@
 """A function of flat tensors → an fx graph without in-place ops, each op with its origin."""
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import torch
@@ -12,16 +15,14 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from tracer.capture_graph.errors import CaptureError
+from tracer.capture_graph.in_place import flow_of, without_in_place
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.origins import OriginRecorder, mark_new_nodes, origin_of, users_line
 from tracer.capture_graph.state import StateValues
 
 LossFn = Callable[[Any, Tensor], Tensor]
 Outputs = dict[str, Any]  # name → traced tensor
-
-
-class CaptureError(ValueError):
-    """A module whose step cannot be a graph; the text says what stands in the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,10 @@ def _trace(
     function: Callable[[OriginRecorder, Mapping[str, Tensor]], Outputs],
     examples: Mapping[str, Tensor],
 ) -> Traced:
-    """Two passes: the second takes in-place ops out (a view that is written to, a counter)."""
+    """Two passes: the second takes in-place ops out (a view that is written to, a counter).
+
+    Torch cannot do that to a step with loops in it, so there it is done by rewriting.
+    """
     output_names: list[str] = []
 
     def flat(*values: Tensor) -> list[Any]:
@@ -176,7 +180,10 @@ def _trace(
 
     tensors = [tensor.detach() for tensor in examples.values()]  # make_fx tells inputs by identity
     first = _make_fx(flat, tensors)
-    second = _make_fx(torch.func.functionalize(_Replay(first).run), tensors)
+    if any(map(flow_of, first.graph.nodes)):
+        second = without_in_place(first)
+    else:
+        second = _make_fx(torch.func.functionalize(_Replay(first).run), tensors)
     placeholders = [node for node in second.graph.nodes if node.op == "placeholder"]
     (results,) = next(node for node in second.graph.nodes if node.op == "output").args
     return Traced(
@@ -205,16 +212,45 @@ _TWINS = {_aten.native_batch_norm.default: _honest_batch_norm}
 def _make_fx(function: Callable[..., Any], tensors: Sequence[Tensor]) -> torch.fx.GraphModule:
     trace = make_fx(function, _TWINS, tracing_mode="fake", _allow_non_fake_inputs=True)
     try:
-        return trace(*tensors)
+        with _static_shapes():
+            return trace(*tensors)
     except RuntimeError as error:
+        where = users_line(error.__traceback__)
+        if type(error).__module__ == "torch._dynamo.exc":  # what reads branches and bodies
+            raise CaptureError(_no_control_flow(where, error)) from error
         if not _asks_for_a_value(error):
             raise
-        where = users_line(error.__traceback__)
         raise CaptureError(
             f"{where or 'the step'} asks for the value of a tensor, or for a shape that follows "
             "from one, and there is none before the graph runs; compute with torch.where, or "
             "decide before the step"
         ) from error
+
+
+_one_at_a_time = RLock()  #: torch's settings, and Python's filters of warnings, are a process's
+
+
+@contextmanager
+def _static_shapes() -> Iterator[None]:
+    """What reads branches and bodies would take a size that once was another for a variable.
+
+    It also looks for a `.grad` of whatever comes in, and torch warns of that.
+    """
+    import torch._dynamo.config as reading  # noqa: PLC0415 (make_fx imports it anyway)
+
+    settings = reading.patch(automatic_dynamic_shapes=False)
+    with _one_at_a_time, settings, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+        yield
+
+
+def _no_control_flow(where: str, error: RuntimeError) -> str:
+    why = " ".join(str(error).partition("\n\n")[0].split())
+    return (
+        f"{where or 'the step'} holds a torch.cond or while_loop that torch {torch.__version__} cannot "
+        f"trace or differentiate: {why:.400}. Branches and bodies must give tensors of one dtype, "
+        "shape and stride, ask for no values (take a row by index_select), and count with a tensor"
+    )
 
 
 def _asks_for_a_value(error: RuntimeError) -> bool:

@@ -8,7 +8,7 @@ from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.mechanisms.text_table import listed, table
 from vizdist.i18n import Lang, t
 
 NAMED = 6  #: names that are written out beside a count
@@ -102,9 +102,9 @@ def tell(found: Stages, lang: Lang) -> Iterator[str]:
         yield from table(("reason", "device", "nodes", "example"), _by_reason(found.placed), lang)
     if "device" in found.parts:
         parts = [f"{device_title(d)} {count}" for d, count in found.parts["device"].items()]
-        yield f"  {t('mechanisms.stages.parts', lang, parts=', '.join(parts))}"
+        yield f"  {t('mechanisms.stages.parts', lang, parts=listed(parts, lang))}"
     if found.added:
-        ops = ", ".join(f"{count} {op}" for op, count in found.added.items())
+        ops = listed((f"{count} {op}" for op, count in found.added.items()), lang)
         yield f"  {t('mechanisms.stages.added', lang, ops=ops)}"
 
 

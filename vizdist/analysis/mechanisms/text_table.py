@@ -33,6 +33,10 @@ def short_id(number: int) -> str:
     return f"#{number % 10_000:04}"
 
 
+def listed(words: Iterable[str], lang: Lang) -> str:
+    return t("mechanisms.comma", lang).join(words)
+
+
 def _padded(cell: str, width: int, *, right: bool) -> str:
     gap = " " * (width - _width(cell))
     return f"{gap}{cell}" if right else f"{cell}{gap}"

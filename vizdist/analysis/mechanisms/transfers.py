@@ -8,7 +8,7 @@ from tracer.model.step import RendezvousKey, RendezvousKeyError
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title, tensor_title
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import short_id, table
+from vizdist.analysis.mechanisms.text_table import listed, short_id, table
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, size
@@ -131,7 +131,7 @@ def _cells(row: Transfer, lang: Lang) -> Sequence[str]:
     marks: list[str] = [row.state if row.state != "done" else ""]
     marks += ["deferred" if row.is_deferred else "", "control" if row.is_control else ""]
     marks += ["" if row.is_remote else "same_task"]
-    said = ", ".join(t(f"mechanisms.transfers.{mark}", lang) for mark in marks if mark)
+    said = listed((t(f"mechanisms.transfers.{mark}", lang) for mark in marks if mark), lang)
     return (
         row.tensor,
         device_title(row.source),

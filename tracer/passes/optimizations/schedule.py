@@ -81,16 +81,16 @@ class _Schedule:
     def _needed_at(self, name: str) -> int | None:
         """When the first consumer starts; None if one is in a loop.
 
-        What a recv of a control edge signals counts through the node that signals it.
+        The recv of a control edge has one consumer of the cut's, which signals the others.
         """
-        found = []
-        for edge in self._graph.out_edges(name):
-            start = self._starts.get(edge.dst)
-            start = self._needed_at(edge.dst) if start is None else start
-            if start is None:
-                return None
-            found.append(start)
-        return min(found, default=None)
+        readers = self._readers(name)
+        if len(readers) == 1 and self._graph[readers[0]].op == "Identity":
+            readers = readers if readers[0] in self._starts else self._readers(readers[0])
+        starts = [start for each in readers if (start := self._starts.get(each)) is not None]
+        return min(starts) if starts and len(starts) == len(readers) else None
+
+    def _readers(self, name: str) -> list[str]:
+        return [edge.dst for edge in self._graph.out_edges(name)]
 
     def _trigger(self, recv: Node, epoch: int) -> str | None:
         """What ends with the device's last work before the epoch's first instant."""

@@ -297,8 +297,9 @@ def _partition(parsed: argparse.Namespace) -> int:
         print(f"{placement['node']:40} {placement['device']}  ({placement['reason']})")
     for transfer in described["transfers"]:
         print(f"{transfer['source']:40} {transfer['send_device']} → {transfer['recv_device']}")
-    if "predicted_step_ns" in described:
-        print(f"{'a step will take':40} {described['predicted_step_ns'] / 1e6:.3f} ms")
+    for name in ("predicted_step_ns", "measured_step_ns"):
+        if described.get(name):
+            print(f"{name:40} {described[name]:,}")
     return EXIT_DONE
 
 

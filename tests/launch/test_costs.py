@@ -98,14 +98,22 @@ def test_a_graph_is_placed_by_the_costs_that_its_run_gave(
     assert main(["partition", str(path), *by_cost]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["predicted_step_ns"] > 0
+    assert said["measured_step_ns"] > 0
     assert {row["reason"] for row in said["placements"]} >= {"cost"}
     again = tmp_path / "again.trace"
     assert main(["run", str(path), "--in-process", *by_cost, "--out", str(again)]) == 0
     assert json.loads(capsys.readouterr().out)["result"] == graph["result"]
 
 
-def test_costs_without_the_placer_that_takes_them_are_refused(
-    capsys: pytest.CaptureFixture[str],
+def test_the_rules_placement_can_be_predicted_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["partition", "graph.json", "--costs", "x"]) == 2
-    assert "--costs x is for --placer cost" in capsys.readouterr().err
+    folder = trace(tmp_path, op("m", 1, 1), span("session.run", 700))
+    request = ["partition", str(GOLDEN / "iii_diamond__grpc.json"), "--costs", str(folder)]
+    assert main([*request, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["predicted_step_ns"] > 0
+    assert said["measured_step_ns"] == 700
+    assert "cost" not in {row["reason"] for row in said["placements"]}
+    assert main(request) == 0
+    assert "measured_step_ns" in capsys.readouterr().out

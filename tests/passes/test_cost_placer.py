@@ -131,7 +131,7 @@ def test_control_flow_can_be_cut_however_it_was_placed(case: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "hint"),
     [
-        ([], "costs are an object with any of nodes, ops, near_ns, far_ns, bytes_per_ns"),
+        ([], "costs are an object with any of nodes, ops, near_ns, far_ns, bytes_per_ns, step_ns"),
         ({"node": {}}, "costs are an object"),
         ({"nodes": {"MatMul": 3}}, 'nodes must be a table such as {"CPU": {"MatMul": 12000}}'),
         ({"ops": {"CPU": {"MatMul": -3}}}, "ops must be a table"),

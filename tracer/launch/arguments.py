@@ -81,7 +81,7 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
     },
     "--costs": {
         "metavar": "FILE",
-        "help": "a trace of this workload, or JSON, that --placer cost takes times from",
+        "help": "times to place by and to predict a step from: a trace of the workload, or JSON",
     },
     "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
     "--transport": {
@@ -267,12 +267,8 @@ def _steps(parsed: argparse.Namespace, *, is_file: bool, is_graph: bool) -> int:
 
 
 def placer_from(parsed: argparse.Namespace) -> Placer:
-    """Of `--placer` and `--costs`. Raises BadRequest, CostsError or OSError."""
-    if parsed.costs is None:
-        return Placer(parsed.placer)
-    if parsed.placer != "cost":
-        raise BadRequest(f"--costs {parsed.costs} is for --placer cost; say that, or leave it out")
-    return Placer(parsed.placer, read_costs(Path(parsed.costs)))
+    """Of `--placer` and `--costs`. Raises CostsError or OSError."""
+    return Placer(parsed.placer, read_costs(Path(parsed.costs)) if parsed.costs else None)
 
 
 def names_graph(workload: str) -> bool:

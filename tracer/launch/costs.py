@@ -42,11 +42,14 @@ def costs_of_trace(folder: Path) -> Costs:
     """
     steps: dict[_Op, defaultdict[str, int]] = {}
     transfers: dict[bool, list[int]] = {False: [], True: []}
+    whole: list[int] = []
     for span in _spans(folder):
         told = {a["key"]: next(iter(a["value"].values())) for a in span.get("attributes", ())}
         duration_ns = int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
         if told.get("vizdist.kind") == "op.run" and (op := _op(told)):
             steps.setdefault(op, defaultdict(int))[told["vizdist.step.number"]] += duration_ns
+        elif told.get("vizdist.kind") == "session.run":
+            whole.append(duration_ns)
         elif told.get("vizdist.edge.kind") in _TRANSFERS and "vizdist.wait_ns" in told:
             took_ns = duration_ns - int(told["vizdist.wait_ns"])
             transfers[bool(told.get("vizdist.remote"))].append(max(0, took_ns))
@@ -61,6 +64,7 @@ def costs_of_trace(folder: Path) -> Costs:
         ops=_by_op(steps),
         near_ns=_median(transfers[False], known.near_ns),
         far_ns=_median(transfers[True], known.far_ns),
+        step_ns=_median(whole),
     )
 
 

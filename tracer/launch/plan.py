@@ -95,6 +95,7 @@ class Plan:
         for name in ("devices", "ps_devices"):
             topology[name] = tuple(topology[name] or ()) or None
         placer = raw.pop("placer")
+        costs = placer["costs"]
         return cls(
             topology=Topology(**topology),
             trace=TracePolicy(**raw.pop("trace")),
@@ -102,7 +103,7 @@ class Plan:
             recording=Recording(**raw.pop("recording")),
             tolerance=Tolerance(**raw.pop("tolerance")),
             passes=tuple(raw.pop("passes")),
-            placer=Placer(placer["name"], Costs(**placer["costs"])),
+            placer=Placer(placer["name"], costs and Costs(**costs)),
             **raw,
         )
 

@@ -39,7 +39,8 @@ class Costs:
     """Times in ns. What is measured of a node counts first, then of its op, then the estimate.
 
     `near_ns` and `far_ns` are what an empty transfer takes within a task and between two, which
-    `bytes_per_ns` makes longer.
+    `bytes_per_ns` makes longer. `step_ns` is what a whole step took, 0 if unknown: nothing is
+    computed from it, a prediction stands beside it.
     """
 
     nodes: Measured = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Costs:
     near_ns: int = 20_000
     far_ns: int = 200_000
     bytes_per_ns: float = 1.0
+    step_ns: int = 0
 
     def node_ns(self, node: Node, device: DeviceName, inputs: Specs, outputs: Specs) -> int:
         measured = self.nodes.get(device.type, {}).get(node.name)
@@ -63,7 +65,8 @@ class Costs:
     @classmethod
     def from_json(cls, raw: Any) -> Self:
         """Raises CostsError."""
-        fields = {"nodes": dict, "ops": dict, "near_ns": int, "far_ns": int, "bytes_per_ns": float}
+        numbers = ("near_ns", "far_ns", "bytes_per_ns", "step_ns")
+        fields = dict.fromkeys(("nodes", "ops"), dict) | dict.fromkeys(numbers, int)
         if not isinstance(raw, dict) or raw.keys() - fields:
             raise CostsError(f"costs are an object with any of {', '.join(fields)}")
         for name, kind in fields.items():

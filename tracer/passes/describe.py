@@ -28,9 +28,16 @@ def describe_graph_file(
     Raises GraphError where the request or a device is wrong.
     """
     placed, by_device = cut_graph_file(given, passes, placer)
+    return describe_partitions(given.graph, placed, by_device) | _times(placed, placer)
+
+
+def _times(placed: Graph, placer: Placer) -> Row:
+    """What a step will take by the costs, and what those of the trace took that they are from."""
     predicted_ns = placer.predicted_ns(placed)
-    told = {} if predicted_ns is None else {"predicted_step_ns": predicted_ns}
-    return describe_partitions(given.graph, placed, by_device) | told
+    if predicted_ns is None:
+        return {}
+    measured = {"measured_step_ns": placer.costs.step_ns} if placer.costs else {}
+    return {"predicted_step_ns": predicted_ns, **measured}
 
 
 def cut_graph_file(

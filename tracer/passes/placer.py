@@ -1,7 +1,7 @@
 """Which placer gives nodes their devices, and what it goes by."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tracer.model.cluster import DeviceName
 from tracer.model.graph import Graph
@@ -15,10 +15,10 @@ PLACERS = ("tf", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Placer:
-    """`name` is one of PLACERS; `costs` are for `cost`."""
+    """`name` is one of PLACERS. Without `costs`, `cost` goes by estimates alone."""
 
     name: str = PLACERS[0]
-    costs: Costs = field(default_factory=Costs)
+    costs: Costs | None = None
 
     def place(
         self,
@@ -29,12 +29,14 @@ class Placer:
     ) -> Graph:
         """Raises PlacementError."""
         if self.name == "cost":
-            return place_by_cost(graph, devices, client_device, lookup, self.costs)
+            return place_by_cost(graph, devices, client_device, lookup, self.costs or Costs())
         return place(graph, devices, client_device, lookup)
 
     def predicted_ns(self, placed: Graph) -> int | None:
-        """What a step will take; None where no costs were asked."""
-        return predict_step_ns(placed, self.costs) if self.name == "cost" else None
+        """What a step will take; None where nobody asked for costs."""
+        if self.name != "cost" and self.costs is None:
+            return None
+        return predict_step_ns(placed, self.costs or Costs())
 
 
 BY_RULE = Placer()  #: TF's

@@ -81,6 +81,24 @@ def test_what_a_factory_makes_is_what_its_annotation_says() -> None:
         graph_of({}, "own:make")
 
 
+def test_feeds_that_end_before_the_steps_do_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "few_feeds.py").write_text(
+        "import torch\n"
+        "from tracer.model.graph_builder import GraphBuilder\n"
+        "from tracer.workloads.graph_workload import GraphWorkload, graph_workload\n"
+        "def make() -> GraphWorkload:\n"
+        "    b = GraphBuilder()\n"
+        "    b.op('Neg', b.placeholder([2], name='x'), name='y')\n"
+        "    feeds = lambda seed: iter([{'x:0': torch.ones(2)}] * 2)\n"
+        "    return graph_workload(b.graph(), {'worker': 1}, ['y:0'], steps=3, feeds=feeds)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "few_feeds:make", "--in-process", "--out", str(tmp_path / "t")]) == 1
+    assert "the feeds ended before step 3; let them repeat" in capsys.readouterr().err
+
+
 def test_a_graph_workload_of_ones_own_is_told_by_its_annotation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,7 +222,12 @@ class GraphJob:
         own = self._workload.feeds(self._plan.seed)
         for number in count(1):
             with tracing.recorder.span("data.next", tracing.step(number)) as span:
-                taken = next(own)
+                taken = next(own, None)
+                if taken is None:
+                    raise StepError(
+                        "OUT_OF_RANGE",
+                        f"End of sequence: the feeds ended before step {number}; let them repeat",
+                    )
                 span.set("vizdist.batch", max(map(_num_rows, taken.values()), default=0))
             yield {**every, **taken}
 

@@ -7,8 +7,8 @@ from vizdist.store.segments import RowKey
 
 JOB_ORDER = ("launcher", "client", "chief", "master", "worker", "ps")
 LANE_ORDER = (
-    "client", "master", "worker", "partition", "executor", "launch", "stream", "copies", "recv",
-    "feeds", "fetches", "rpc", "anchors",
+    "client", "faults", "master", "worker", "partition", "loops", "executor", "launch", "stream",
+    "copies", "recv", "feeds", "fetches", "rpc", "caches", "anchors",
 )  # fmt: skip
 
 

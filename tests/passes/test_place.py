@@ -257,6 +257,16 @@ def test_a_variable_that_a_loop_brings_in_holds_its_readers() -> None:
     assert found["enter"] == found["read"] == (str(PS), "resource")
 
 
+@pytest.mark.parametrize("op", ["FIFOQueueV2", "StackV2"])
+def test_what_uses_a_queue_or_stack_goes_to_it(op: str) -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps"):
+        handle = b.op(op, name="handle")
+    with b.device("/job:worker/task:1"):
+        b.op("StackPushV2", handle, b.const(1.0), name="push", T="float32")
+    assert placed(b)["push"] == (str(PS), "resource")
+
+
 @pytest.mark.parametrize(("op", "port", "count"), [("Placeholder", 1, 1), ("NoOp", 0, 0)])
 def test_an_input_that_is_no_output_of_its_source_is_refused(
     op: str, port: int, count: int

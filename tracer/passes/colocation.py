@@ -11,8 +11,11 @@ from tracer.ops.kernel import OpDef
 
 _PLAIN = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")
 
-#: ops that hand a variable itself on, and its kind: what reads behind them uses that variable
-_HANDS_ON = dict.fromkeys(_PLAIN, "VarHandleOp") | {f"Ref{op}": REF_VARIABLE for op in _PLAIN}
+#: ops whose output stands for something that stays in its task
+_RESOURCES = ("VarHandleOp", "FIFOQueueV2", "StackV2")
+
+#: ops that hand on what one of the others stands for: what reads behind them uses that
+_HANDS_ON = dict.fromkeys(_PLAIN, _RESOURCES) | {f"Ref{op}": (REF_VARIABLE,) for op in _PLAIN}
 
 
 class Colocation:
@@ -55,15 +58,15 @@ class Colocation:
 
 
 def _variables_behind(graph: Graph) -> Mapping[str, str]:
-    """Node → the variable that its output is: variables, and what hands one into a loop."""
-    found = {node.name: node.name for node in graph.nodes if node.op in HANDLES}
+    """Node → the variable (or queue, or stack) that its output stands for."""
+    found = {node.name: node.name for node in graph.nodes if node.op in (*HANDLES, *_RESOURCES)}
     hands_on = [node for node in graph.nodes if node.op in _HANDS_ON] if found else []
     before = 0
     while len(found) > before:
         before = len(found)
         for node in hands_on:
             variable = found.get(node.inputs[0].node)
-            if variable and graph[variable].op == _HANDS_ON[node.op]:
+            if variable and graph[variable].op in _HANDS_ON[node.op]:
                 found[node.name] = variable
     return found
 
@@ -73,10 +76,11 @@ def _needed_beside(
 ) -> list[str]:
     """The handles and reference variables that `node` must sit beside.
 
-    A handle never crosses devices; a reference variable may, as a plain value, to its readers.
+    A handle (of a queue or stack, too) never crosses devices; a reference variable may, as a plain
+    value, to its readers.
     """
     found = [variables[i.node] for i in node.inputs if i.node in variables]
-    if not found or any(graph[name].op == "VarHandleOp" for name in found):
-        return [name for name in found if graph[name].op == "VarHandleOp"]
-    stays = _HANDS_ON.get(node.op) == REF_VARIABLE or lookup(node.op).writes
+    if not found or any(graph[name].op in _RESOURCES for name in found):
+        return [name for name in found if graph[name].op in _RESOURCES]
+    stays = REF_VARIABLE in _HANDS_ON.get(node.op, ()) or lookup(node.op).writes
     return found[:1] if stays else []

@@ -22,13 +22,14 @@ State = Literal["done", "dead", "aborted", "unfinished"]
 class Transfer:
     """One recv. `first`: the value lay there before it was asked for (`sender`), or after.
 
-    `is_deferred`: it was asked for before its step had begun where the value is made.
+    `is_deferred`: it was asked for before its step had begun where the value is made. `frame` is a
+    decimal number as in the key, empty outside loops.
     """
 
     tensor: str
     source: str
     target: str
-    frame: int
+    frame: str
     iteration: int
     bytes: int
     wait_ns: int
@@ -79,7 +80,7 @@ def _transfer(
         tensor_title(key.edge_name),
         key.src_device,
         key.dst_device,
-        key.frame,
+        str(key.frame or ""),
         key.iteration,
         num_bytes,
         wait,
@@ -136,7 +137,7 @@ def _cells(row: Transfer, lang: Lang) -> Sequence[str]:
         row.tensor,
         device_title(row.source),
         device_title(row.target),
-        f"{short_id(row.frame)}:{row.iteration}" if row.frame else "",
+        f"{short_id(int(row.frame))}:{row.iteration}" if row.frame else "",
         str(size(row.bytes)),
         str(duration(row.wait_ns)),
         str(duration(row.transfer_ns)),

@@ -55,6 +55,11 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
     ),
     **dict.fromkeys(("ResourceScatterAdd", "ResourceScatterSub", "ResourceScatterUpdate"), ()),
     **dict.fromkeys(("_Send", "_HostSend", "_Retval"), ()),
+    **dict.fromkeys(("QueueEnqueueV2", "QueueCloseV2", "SaveV2"), ()),
+    "FIFOQueueV2": ("resource",),
+    "QueueIsClosedV2": ("bool",),
+    "QueueSizeV2": ("int32",),
+    "ShardedFilename": ("string",),
 }  #: ops that are not "one output, as the attributes say"
 
 _NUMBERED = {
@@ -65,6 +70,8 @@ _NUMBERED = {
     "SplitV": "num_split",
     "Unpack": "num",
 }
+#: attributes that list the dtype of each output
+_LISTED = {"QueueDequeueV2": "component_types", "RestoreV2": "dtypes"}
 #: attributes that name the dtype of all outputs but the first
 _OF_INDICES = {"TopKV2": "index_type", "Unique": "out_idx", "UniqueWithCounts": "out_idx"}
 _UNSTATED = {
@@ -82,6 +89,8 @@ def num_outputs(node: Node) -> int:
         return len(node.specs)
     if node.op in _NUMBERED:
         return int(node.attrs.get(_NUMBERED[node.op], 1))
+    if node.op in _LISTED:
+        return len(node.attrs.get(_LISTED[node.op], ()))
     if node.op == "IdentityN":
         return len(node.inputs)
     return len(_OUTPUTS.get(node.op, (_BY_ATTRIBUTE,)))
@@ -118,6 +127,9 @@ def _stated(node: Node, port: int) -> str:
     outputs = _OUTPUTS.get(node.op, ())
     if port < len(outputs) and outputs[port]:
         return outputs[port]
+    if node.op in _LISTED:
+        listed = node.attrs.get(_LISTED[node.op], ())
+        return str(listed[port]) if port < len(listed) else ""
     if node.op in _UNSTATED:
         stated = node.attrs.get("out_type") or node.attrs.get("output_type")
         return str(stated or _UNSTATED[node.op])

@@ -4,15 +4,20 @@ from collections.abc import Mapping
 
 from tracer.model.refusal import Refusal, did_you_mean
 from tracer.workloads import (
+    bad_op,
     char_transformer,
+    checkpoint_restore,
     cross_device_cond,
     cross_device_while,
+    deadlock,
     diamond,
     digits_cnn,
     digits_mlp,
     model_parallel_mlp,
     nested_while,
+    pipeline_steps,
     recv_dedup,
+    rnn_while,
 )
 from tracer.workloads.factory import Factory
 
@@ -20,6 +25,8 @@ MODULES: Mapping[str, Factory] = {
     "digits-mlp": digits_mlp.workload,
     "digits-cnn": digits_cnn.workload,
     "char-transformer": char_transformer.workload,
+    "rnn-while": rnn_while.workload,
+    "checkpoint-restore": checkpoint_restore.workload,
 }
 GRAPHS: Mapping[str, Factory] = {
     "diamond": diamond.workload,
@@ -28,6 +35,9 @@ GRAPHS: Mapping[str, Factory] = {
     "cross-device-while": cross_device_while.workload,
     "nested-while": nested_while.workload,
     "model-parallel-mlp": model_parallel_mlp.workload,
+    "pipeline-steps": pipeline_steps.workload,
+    "deadlock": deadlock.workload,
+    "bad-op": bad_op.workload,
 }
 WORKLOADS: Mapping[str, Factory] = {**MODULES, **GRAPHS}
 

@@ -13,7 +13,7 @@ from tracer.strategies.registry import STRATEGIES
 from tracer.workloads.registry import MODULES
 
 STEPS = 3
-LONG = ("char-transformer",)
+LONG = ("char-transformer", "rnn-while")
 DEVICES = ("cuda:0", "cuda:0")
 
 
@@ -44,7 +44,11 @@ def test_a_workload_learns_on_gpus_what_it_learns_on_a_cpu(name: str, strategy: 
         assert torch.equal(there.variables[variable], value), variable
     ran = {span.lane for span in there.spans if span.kind == "op.run" and span.step}
     assert "stream GPU:0" in ran
-    launched = [span for span in there.spans if span.kind == "op.launch"]
+    launched = [
+        span
+        for span in there.spans
+        if span.kind == "op.launch" and not span.attributes.get("vizdist.dead")
+    ]
     done = [span for span in there.spans if span.kind == "op.run" and "stream" in span.lane]
     assert {span.parent for span in done} == {span.span for span in launched}
     copied = {span.name for span in there.spans if span.kind == "copy.run" and span.step}

@@ -28,7 +28,7 @@ _while_loop: Any = torch.while_loop
 class RowReader(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.zeros(STATE))
+        self.start = nn.Parameter(torch.randn(STATE) * 0.1)
         self.row = nn.Linear(PIXELS, STATE)
         self.state = nn.Linear(STATE, STATE, bias=False)
         self.head = nn.Linear(STATE, 10)
@@ -53,7 +53,7 @@ def workload(
     batch: Annotated[int, AtLeast(1), "images in a batch"] = 64,
     drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = True,
 ) -> Workload:
-    """A recurrent network that reads handwritten digits row by row: a while loop, differentiated."""
+    """A recurrent network on handwritten digits, row by row: a while loop and its gradient."""
     return Workload(
         make_module=seeded(RowReader),
         loss=functional.cross_entropy,

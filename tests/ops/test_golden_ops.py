@@ -20,7 +20,7 @@ from tests.ops.graph_runner import context
 from tracer.model.dtypes import dtype_of, num_outputs
 from tracer.model.graph import Graph, Input, Literal, Node
 from tracer.model.literal import literal_of
-from tracer.ops import array, checks, indexing, joining, math, nn, random, reduction
+from tracer.ops import array, checks, convolution, indexing, joining, math, nn, random, reduction
 from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.infer import infer_specs
 from tracer.ops.kernel import OpError
@@ -104,5 +104,5 @@ def test_dtypes_and_shapes_are_known_before_a_step(op: str) -> None:
 
 
 def test_every_kernel_is_compared() -> None:
-    rooms = (array, checks, indexing, joining, math, nn, random, reduction)
+    rooms = (array, checks, convolution, indexing, joining, math, nn, random, reduction)
     assert {op.name for room in rooms for op in room.OPS} - SOURCES == set(OPS)

@@ -18,6 +18,7 @@ let seen = 0; // states told to Dash
 let toldAt = 0;
 let shown = null; // what was told last
 const filled = {};
+const fillTimers = {};
 const follow = { isOn: false, step: null };
 
 /** What stream an address has: its path below the prefix, "" for none. */
@@ -80,13 +81,19 @@ function onState(state, isOver) {
   publish(isOver);
 }
 
-/** A place that had nothing to show yet is made anew when there is; it says what it waits for. */
+/** A place that had nothing to show yet is made anew when there is; it says what it waits for. What
+ *  comes too soon after the last try is tried later: it may be the last thing that comes. */
 function fillBare(state) {
   for (const [place, everyMs] of Object.entries(FILL_MS)) {
+    clearTimeout(fillTimers[place]);
     const waits = document.querySelector(`#${place} [data-bare]`)?.dataset.bare;
-    if (!waits || !state[waits]) continue;
-    const turn = `${location.pathname} ${Math.floor(performance.now() / everyMs)}`;
-    if (filled[place] === turn) continue;
+    if (!waits || !state?.[waits]) continue;
+    const now = performance.now();
+    const turn = `${location.pathname} ${Math.floor(now / everyMs)}`;
+    if (filled[place] === turn) {
+      fillTimers[place] = setTimeout(() => fillBare(shown), everyMs - (now % everyMs) + 1);
+      continue;
+    }
     filled[place] = turn;
     tell(`filled-${place}`, turn);
   }

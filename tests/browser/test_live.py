@@ -109,6 +109,27 @@ def test_the_timeline_keeps_the_newest_step_until_the_viewer_pans(
     expect(page).to_have_url(re.compile("step=7"))
 
 
+def test_the_graph_comes_while_one_follows_a_run_that_has_none_yet(
+    url: str, tab: Tab, run: GrowingRun
+) -> None:
+    page = tab(address(url, run, "timeline"))
+    graph = page.locator(".rail [data-go$='/graph']")
+    expect(graph).to_have_attribute("aria-disabled", "true")
+    page.keyboard.press("g")  # pale, but a page like any other
+    expect(page.locator("main")).to_contain_text("This run holds no graph")
+    expect(page.get_by_role("button", name="Follow")).to_have_count(0)
+    grow(run, 1)
+    expect(page.locator("#stepper")).to_contain_text("/ 3")
+    page.locator(".rail [data-go$='/timeline']").click()
+    expect(page.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "true")
+    grow(run, 2)
+    page.wait_for_function("() => window.__vizdist?.state().step === 5")
+    run.register("g1")
+    grow(run, 1)
+    expect(graph).not_to_have_attribute("aria-disabled", "true")
+    run.end()
+
+
 def test_who_types_while_a_run_goes_on_keeps_the_words(url: str, tab: Tab, run: GrowingRun) -> None:
     page = tab(address(url, run, "summary"))
     expect(page.locator("#stepper")).to_contain_text("Step 2")

@@ -211,6 +211,13 @@ def test_tracks_hold_no_two_intervals_that_touch() -> None:
     assert max(tracks) == 1
 
 
+def test_a_graph_without_variables_has_no_phase_that_reads_them(payloads: dict[str, Any]) -> None:
+    looped = payloads["vi_while_three_devices__grpc"]
+    assert "read" not in {one["phase"] for one in looped["phases"]}
+    trained = payloads["viii_mlp_ref_1ps__grpc"]
+    assert trained["phases"][0]["phase"] == "read"
+
+
 def test_an_empty_graph_has_an_empty_layout() -> None:
     layout = lay_out([], [], [], {})
     assert (layout.tiles, layout.wires, layout.boxes) == ({}, [], [])

@@ -153,6 +153,7 @@ def test_stages_are_counted_as_tensorflow_counts_them() -> None:
         ("gradients/xent/xent_grad/mul", "Mul", "mul"),
         ("xent/xent", "SparseSoftmaxCrossEntropyWithLogits", "xent"),
         ("a//", "MatMul", "a"),
+        ("_cloopwhile/NextIteration_1_S5", "Merge", "Merge"),
         ("", "MatMul", ""),
     ],
 )

@@ -92,8 +92,6 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     key = "loss" if len(losses) > 1 else "steps"
     if key == "loss":
         values |= {"first": f"{losses[0][1]:.3f}", "last": f"{losses[-1][1]:.3f}"}
-    if (tasks := len({step.task for step in seen.times.steps})) > 1:
-        key, values = f"{key}_each", values | {"tasks": tasks}
     yield Sentence(f"headline.{key}", values)
     if seen.typical is not None and cause is None:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])

@@ -283,7 +283,7 @@ def _brackets(
             column = layout.tiles[group.id].column
             members.setdefault(phases[group.members[0]], []).append(column)
     first = min(map(min, members.values()), default=0)
-    members["read"] = list(range(first))
+    members["read"] = list(range(first)) if "read" in phases.values() else []
     present = [phase for phase in PHASES if members.get(phase)]
     if len(present) < 2:
         return []

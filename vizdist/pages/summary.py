@@ -95,8 +95,10 @@ def _headline(said: Sentence, view: View) -> Component:
 
 
 def _step_facts(seen: Summary) -> list[tuple[str, str]]:
+    count = f"{len({step.number for step in seen.times.steps}):,}"
+    tasks = len({step.task for step in seen.times.steps})
     return [
-        ("steps", f"{len({step.number for step in seen.times.steps}):,}"),
+        ("steps", count) if tasks == 1 else ("steps_each", f"{tasks} × {count}"),
         ("run_time", str(duration(seen.times.total))),
         ("moved", str(size(seen.moved.total))),
     ]

@@ -19,6 +19,7 @@ from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_fold
 from tracer.launch.plan import Plan
 from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
+from tracer.launch.tolerance import check_tolerance
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.record.facade import install
 from tracer.rpc.local_socket import check_local, user_folder
@@ -32,6 +33,8 @@ def run_by_hand(
     task: TaskName, plan: Plan, job: Job, cluster: ClusterSpec, secret: str, report: Report
 ) -> Outcome:
     """Raises RunFailed, or AddressError if its port or socket cannot be had."""
+    if task in job.clients:
+        check_tolerance(plan.tolerance, cluster, plan.steps)
     results: dict[TaskName, Mapping[str, Any]] = {}
     say_if_proxy_is_ignored(plan)
     sockets = _sockets(plan, cluster)

@@ -1,4 +1,4 @@
-"""Ops that pass values on, or refuse them in words (TF `logging_ops.cc`, `check_numerics_op.cc`)."""
+"""Ops that pass values on or refuse them in words (TF `logging_ops.cc`, `check_numerics_op.cc`)."""
 
 from collections.abc import Iterator
 from typing import Any

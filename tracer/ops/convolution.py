@@ -80,7 +80,8 @@ def _bind_conv2d(node: Node, _context: OpContext) -> Kernel:
         if given.shape[1] % depth:
             raise OpError(
                 "INVALID_ARGUMENT",
-                f"input depth must be evenly divisible by filter depth: {given.shape[1]} vs {depth}",
+                "input depth must be evenly divisible by filter depth: "
+                f"{given.shape[1]} vs {depth}",
             )
         windows = (height - 1) * dilations[0] + 1, (width - 1) * dilations[1] + 1
         padded = functional.pad(given, _padding(node, _size(given), windows, strides))

@@ -176,7 +176,7 @@ def _invert_permutation(x: Tensor) -> Tensor:
 
 
 def _bind_unique(node: Node, _context: OpContext) -> Kernel:
-    """Each value once, in the order of first sight; and where each element's value is among them."""
+    """Each value once, in the order of first sight, and where among them each element's is."""
     dtype = torch_dtype(node.attrs.get("out_idx", "int32"))
     counts = node.op == "UniqueWithCounts"
 

@@ -1,4 +1,4 @@
-"""Compute once, before the run, what constants alone decide (TF grappler, `constant_folding.cc`)."""
+"""Compute once, before the run, what constants alone decide (TF grappler `constant_folding.cc`)."""
 
 from collections.abc import Iterator
 from typing import Any

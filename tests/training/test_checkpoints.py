@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.fake_gpu import FakeDriver
+from tests.training.test_on_gpus import RecordersClock
 from tests.training.trained import Run, trained
 from tracer.capture_graph.optimizers import Adam
 from tracer.model.refusal import Refusal
@@ -168,3 +171,18 @@ def test_a_list_that_cannot_be_read_is_refused_in_words(tmp_path: Path, text: st
     with pytest.raises(CheckpointError, match="is no list of checkpoints") as refused:
         Checkpoints(tmp_path).latest()
     assert isinstance(refused.value, Refusal)
+
+
+def test_variables_of_gpus_are_saved_and_restored_by_the_task_s_cpu(tmp_path: Path) -> None:
+    on_gpu = partial(
+        trained,
+        strategy="one_device",
+        devices=("cuda:0",),
+        driver=FakeDriver(RecordersClock()),
+        checkpoints=Checkpoints(tmp_path),
+    )
+    first = on_gpu(with_adam(), steps=3)
+    second = on_gpu(with_adam(), steps=6)
+    here = trained(with_adam(), "one_device", 6)
+    assert [*first.fitted.losses, *second.fitted.losses] == here.fitted.losses
+    assert same(second, here)

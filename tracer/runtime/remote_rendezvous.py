@@ -20,7 +20,7 @@ from tracer.model.step import SpanContext
 from tracer.runtime.caches import Tally
 from tracer.runtime.interfaces import Received, RecvDone, StepError, WorkerInterface
 from tracer.runtime.recv_call import FreeCalls, RecvCall
-from tracer.runtime.rendezvous import LocalRendezvous, Now
+from tracer.runtime.rendezvous import LocalRendezvous
 from tracer.runtime.request_ids import new_request_id
 from tracer.runtime.states import RENDEZVOUS, Machine, Rendezvous
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tracer.runtime.graph_run import PartialRun
 
 PeerOf = Callable[[TaskName], WorkerInterface]
+Now = Callable[[], int]  #: a reading of a clock in ns
 
 RECENT_STEPS = (
     1024  #: steps that are remembered as over, so that a late pull fails instead of waiting
@@ -52,7 +53,6 @@ class _Deferred(NamedTuple):
 
     key: str
     done: RecvDone
-    since: int
 
 
 class StepRendezvous:
@@ -66,7 +66,7 @@ class StepRendezvous:
         now: Now = time.perf_counter_ns,
     ) -> None:
         self.step_id = step_id
-        self.local = LocalRendezvous(now)
+        self.local = LocalRendezvous()
         self.partial_run: PartialRun | None = None
         self._task = task
         self._now = now
@@ -87,14 +87,14 @@ class StepRendezvous:
             self._state.move("run_graph")
             self._peer = peer
             deferred, self._deferred = self._deferred, []
-        for key, done, _ in deferred:
+        for key, done in deferred:
             self.local.recv(key, partial(_mark_deferred, done))
 
     def recv_local(self, key: str, done: RecvDone) -> None:
         """A pull by another task for a value of this one."""
         with self._lock:
             if self._state.state is Rendezvous.DEFERRING:
-                self._deferred.append(_Deferred(key, done, self._now()))
+                self._deferred.append(_Deferred(key, done))
                 return
         self.local.recv(key, done)
 
@@ -170,15 +170,14 @@ class StepRendezvous:
         What waits here for a value of this device itself, as fetches do, waits for the others.
         """
         now = self._now()
-        here = [*self.local.waiting(), *((one.key, one.since) for one in self._deferred)]
-        here.sort(key=lambda one: _stays(one[0]))
+        here = [*self.local.unsent(), *(one.key for one in self._deferred)]
         lines = [
-            f"{self._task} waits for {call.key}, {_for(now - call.since)}"
+            f"{self._task} waits for {call.key}, for {(now - call.since) / 1e9:.1f} s now"
             for call in list(self._calls.values())
         ]
         lines += [
-            f"{self._task} was asked for {key}, which was not sent, {_for(now - since)}"
-            for key, since in here
+            f"{self._task} was asked for {key}, which was not sent"
+            for key in sorted(here, key=_stays)
         ]
         if not lines:
             return error
@@ -228,10 +227,6 @@ class NoRendezvous(StepRendezvous):
 def _stays(key: str) -> bool:
     parts = key.split(";")
     return len(parts) == 5 and parts[0] == parts[2]
-
-
-def _for(duration_ns: int) -> str:
-    return f"for {duration_ns / 1e9:.1f} s now"
 
 
 def _mark_deferred(done: RecvDone, received: Received) -> None:

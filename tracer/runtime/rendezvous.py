@@ -7,16 +7,13 @@ first abort's error, also for a value that had been sent before.
 """
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Mapping, Sized
 from typing import NamedTuple
 
 import torch
 
 from tracer.runtime.interfaces import Received, RecvDone, StepError
-
-Now = Callable[[], int]  #: a reading of a clock in ns
 
 
 class Unmet(NamedTuple):
@@ -27,13 +24,12 @@ class Unmet(NamedTuple):
 
 
 class LocalRendezvous:
-    __slots__ = ("_error", "_lock", "_now", "_values", "_waiting")
+    __slots__ = ("_error", "_lock", "_values", "_waiting")
 
-    def __init__(self, now: Now = time.perf_counter_ns) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, deque[Received]] = {}
-        self._waiting: dict[str, deque[tuple[RecvDone, int]]] = {}  # with when they came
+        self._waiting: dict[str, deque[RecvDone]] = {}
         self._error: StepError | None = None
 
     def send(
@@ -55,7 +51,7 @@ class LocalRendezvous:
                 else:
                     queue.append(item)
                 return
-            done, _ = waiting.popleft()
+            done = waiting.popleft()
             if not waiting:
                 del self._waiting[key]
         done(item)
@@ -68,7 +64,7 @@ class LocalRendezvous:
             else:
                 values = self._values.get(key)
                 if values is None:
-                    self._waiting.setdefault(key, deque()).append((done, self._now()))
+                    self._waiting.setdefault(key, deque()).append(done)
                     return
                 item = values.popleft()
                 if not values:
@@ -78,11 +74,10 @@ class LocalRendezvous:
     def cancel(self, key: str, done: RecvDone) -> None:
         """Takes back one waiting recv, which gets CANCELLED; the key stays usable."""
         with self._lock:
-            waiting = self._waiting.get(key, deque())
-            mine = next((one for one in waiting if one[0] == done), None)
-            if mine is None:
+            waiting = self._waiting.get(key)
+            if waiting is None or done not in waiting:
                 return
-            waiting.remove(mine)
+            waiting.remove(done)
             if not waiting:
                 del self._waiting[key]
         done(Received(error=StepError("CANCELLED", "RecvAsync is cancelled.", derived=True)))
@@ -95,7 +90,7 @@ class LocalRendezvous:
             waiting, self._waiting = self._waiting, {}
             values, self._values = self._values, {}
         for queue in waiting.values():
-            for done, _ in queue:
+            for done in queue:
                 done(Received(error=error))
         return Unmet(_keys(waiting), _keys(values))
 
@@ -103,11 +98,6 @@ class LocalRendezvous:
         """Keys that a recv waits for."""
         with self._lock:
             return _keys(self._waiting)
-
-    def waiting(self) -> list[tuple[str, int]]:
-        """Keys that a recv waits for, and since when (ns of the clock)."""
-        with self._lock:
-            return [(key, since) for key, queue in self._waiting.items() for _, since in queue]
 
     def unreceived(self) -> list[str]:
         """Keys of values that no recv has taken."""

@@ -6,7 +6,8 @@ from tracer.model.cluster import DeviceName, TaskName
 from tracer.model.graph import Graph, GraphError, Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.registry import lookup
-from tracer.passes.place import check_graph, place
+from tracer.passes.check_graph import check_graph
+from tracer.passes.place import place
 from tracer.passes.placement_error import PlacementError
 
 PS = TaskName("ps", 0).device()
@@ -275,6 +276,17 @@ def test_an_input_that_is_no_output_of_its_source_is_refused(
     source = b.op(op, name="a")
     b.op("Neg", Input(source.node, port), name="b")
     with pytest.raises(GraphError, match=f"'b': .* output {port} of .* a which has {count} out"):
+        check_graph(b.graph(), DEVICES, lookup)
+
+
+@pytest.mark.parametrize(
+    ("op", "count", "inputs"), [("Switch", "2 inputs", 1), ("Exit", "1 input", 0)]
+)
+def test_control_flow_without_its_inputs_is_refused(op: str, count: str, inputs: int) -> None:
+    b = GraphBuilder()
+    x = b.const(1.0, name="x")
+    b.op(op, *[x] * inputs, name="bad")
+    with pytest.raises(GraphError, match=f"'bad': {op} takes {count}, but has {inputs}"):
         check_graph(b.graph(), DEVICES, lookup)
 
 

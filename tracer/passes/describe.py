@@ -10,10 +10,10 @@ from typing import Any
 from tracer.model.graph import Graph, Node, Partition
 from tracer.model.graph_json import GraphFile
 from tracer.ops.registry import lookup
+from tracer.passes.check_graph import check_graph
 from tracer.passes.keys import RECVS, SENDS, key_of
 from tracer.passes.optimize import optimize, optimize_cut
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
-from tracer.passes.place import check_graph
 from tracer.passes.placer import BY_RULE, Placer
 from tracer.passes.prune import prune
 

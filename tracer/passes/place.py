@@ -8,9 +8,8 @@ consumers went.
 from collections.abc import Callable, Sequence
 
 from tracer.model.cluster import DeviceName
-from tracer.model.graph import HANDLES, Graph, GraphError, Node
+from tracer.model.graph import HANDLES, Graph, Node
 from tracer.ops.kernel import OpDef
-from tracer.passes.check_types import check_types
 from tracer.passes.colocation import Colocation
 from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.feasible import Feasible, Wish
@@ -50,37 +49,6 @@ def place(
             for node in graph.nodes
         )
     )
-
-
-def check_graph(
-    graph: Graph, devices: Sequence[DeviceName], lookup: Callable[[str], OpDef]
-) -> None:
-    """Raises GraphError for the first fault of a whole graph, whatever is asked of it later.
-
-    TF checks edges as it builds a graph, and places before it prunes: one node whose request no
-    device meets fails every request to its graph (PlacementError).
-    """
-    feasible = Feasible(devices, devices[0], lookup)
-    colocation = Colocation(graph, lookup)
-    for group in colocation.groups():
-        feasible.of_group(group, colocation.followers)
-    for node in graph.nodes:
-        for source in node.inputs:
-            count = _known_outputs(graph[source.node], lookup)
-            if count is not None and source.port >= count:
-                raise GraphError(
-                    f"Node {node.name!r}: Connecting to invalid output {source.port} of source "
-                    f"node {source.node} which has {count} outputs."
-                )
-    check_types(graph, lookup)
-
-
-def _known_outputs(node: Node, lookup: Callable[[str], OpDef]) -> int | None:
-    """None if the op or its attribute is unknown: whoever runs the node will say so."""
-    try:
-        return lookup(node.op).outputs_of(node)
-    except (LookupError, ValueError, TypeError):
-        return None
 
 
 def reason_of(

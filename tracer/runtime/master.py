@@ -9,7 +9,7 @@ from functools import partial
 from tracer.model.cluster import ClusterSpec, DeviceName, TaskName
 from tracer.model.graph import Graph, GraphError, Node
 from tracer.model.step import SpanContext
-from tracer.passes.place import check_graph
+from tracer.passes.check_graph import check_graph
 from tracer.passes.placer import BY_RULE, Placer
 from tracer.runtime.client_graph import GraphMaker, with_specs
 from tracer.runtime.device_finder import DeviceFilters, Progress, find_devices

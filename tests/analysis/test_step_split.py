@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.store.sample_trace import training_step, write_trace
+from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.step_split import CLASSES, is_update, paint, split_of_client, split_step
 from vizdist.store.trace import Trace, open_trace
 
@@ -41,6 +42,17 @@ def test_the_ps_is_split_too(trace: Trace) -> None:
         "queueing": 10,
         "other": 750,
     }
+
+
+def test_an_op_at_a_queue_waits_and_does_not_compute(tmp_path: Path) -> None:
+    spans = [
+        span._replace(op="QueueDequeueV2") if span.op == "MatMul" else span
+        for span in training_step(1)
+    ]
+    trace = open_trace(write_trace(tmp_path / "queue.trace", spans))
+    parts = split_of_client(trace, trace.step(1)).parts
+    assert (parts["compute"], parts["wait"]) == (0, 200 + 50)
+    assert "mm" not in [total.name for total in op_totals(trace)]
 
 
 INTERVALS = some.lists(some.tuples(some.integers(-50, 150), some.integers(0, 60)), max_size=6)

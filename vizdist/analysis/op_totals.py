@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vizdist.analysis.step_split import is_update
+from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
@@ -26,9 +26,10 @@ class OpTotal:
 
 
 def op_totals(trace: Trace, step: StepInfo | None = None) -> list[OpTotal]:
-    """Of one step or of all, the costliest first."""
+    """Of one step or of all, the costliest first; what an op waits at a queue costs nothing."""
     spans = trace.all.take(trace.step_places(step)) if step else trace.all
-    return totals(trace, spans.take(spans.is_kind("op.run") & (spans.step > 0)))
+    runs = spans.is_kind("op.run") & ~op_mask(spans, is_wait)
+    return totals(trace, spans.take(runs & (spans.step > 0)))
 
 
 def totals(trace: Trace, spans: Spans) -> list[OpTotal]:

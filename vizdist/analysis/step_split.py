@@ -2,11 +2,12 @@
 
 The first class that holds wins, in the order of CLASSES:
 
-compute   an op runs that writes no variable
+compute   an op runs that writes no variable, and does not wait at a queue
 update    an op runs that writes a variable
 transfer  a value exists and is on its way: to this task, from it, or between its host and its GPU
 rpc       a request or an answer travels, or a request is served without a partition running for it
-wait      a recv's request has arrived where the value will be, and there is no value yet
+wait      a recv's request has arrived where the value will be, and there is no value yet; or an op
+          is at a queue
 queueing  an op has its inputs and does not run yet
 other     none of these: dispatch between ops, or nothing to do
 
@@ -14,19 +15,20 @@ All arithmetic is on integers, so the parts add up to the step exactly.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vizdist.analysis.recv_parts import recv_parts
-from vizdist.store.segments import Array
+from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 CLASSES = ("compute", "update", "transfer", "rpc", "wait", "queueing", "other")
 
 _WRITES = re.compile(r"(Resource)?(Sparse)?(Apply|Assign|Scatter)")
+_WAITS = re.compile(r"Queue(Enqueue|Dequeue)")
 
 Interval = tuple[Array, Array]  #: starts and ends, ns
 
@@ -101,21 +103,32 @@ def is_update(op: str) -> bool:
     return bool(_WRITES.match(op))
 
 
+def is_wait(op: str) -> bool:
+    """Whether ops of this type take as long as an element, or room for one, is awaited."""
+    return bool(_WAITS.match(op))
+
+
+def op_mask(spans: Spans | Segment, is_meant: Callable[[str], bool]) -> Array:
+    """Which spans have such an op type."""
+    words = spans.words["op"] if isinstance(spans, Spans) else spans.texts["op"]
+    mask: Array = np.array([*map(is_meant, words), False], np.bool_)[spans.columns["op"]]
+    return mask
+
+
 def _intervals(trace: Trace, own: Spans) -> list[Interval]:
     """The intervals of every class but `other`, of one task's spans."""
     ops = own.take(own.is_kind("op.run"))
-    writes = np.array([is_update(word) for word in (*own.words["op"], "")], np.bool_)[
-        ops.codes("op")
-    ]
+    writes, waits = op_mask(ops, is_update), op_mask(ops, is_wait)
+    computes = ~writes & ~waits
     parts = recv_parts(trace, own)
     copies = own.take(own.is_kind("copy.run"))
     ready = ops.take(ops.ready > 0)
     return [
-        (ops.start[~writes], ops.end[~writes]),
+        (ops.start[computes], ops.end[computes]),
         (ops.start[writes], ops.end[writes]),
         _joined((parts.exists, parts.recvs.end), _sent(trace, own), (copies.start, copies.end)),
         _rpc(trace, own),
-        (parts.served, parts.exists),
+        _joined((parts.served, parts.exists), (ops.start[waits], ops.end[waits])),
         (ready.ready, ready.start),
     ]
 

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from vizdist.analysis.recv_parts import value_at
+from vizdist.analysis.step_split import is_wait, op_mask
 from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
@@ -63,7 +64,8 @@ def _tasks_of(segment: Segment) -> dict[str, _Task]:
 
 def _rows_of(segment: Segment) -> Iterable[dict[str, _Task]]:
     columns = segment.columns
-    ops, recvs = segment.is_kind("op.run"), segment.is_kind("rendezvous.recv")
+    ops = segment.is_kind("op.run") & ~op_mask(segment, is_wait)
+    recvs = segment.is_kind("rendezvous.recv")
     instants = columns["start"] + columns["wait"]
     linked = np.flatnonzero(recvs & (columns["link"] != 0))
     send = segment.places(columns["link"][linked])  # one in another segment is not looked for

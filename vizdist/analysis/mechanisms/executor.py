@@ -10,6 +10,7 @@ from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.step_split import is_wait, op_mask
 from vizdist.i18n import Lang
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
@@ -21,7 +22,7 @@ from vizdist.store.spans import Spans
 class DeviceWork:
     """Times in ns; queueing is from when a node had its inputs until it began.
 
-    `nodes` ran, `dead` were passed by; `most` ran at once. `longest` is the node that ran longest,
+    What an op waits at a queue is no running. `nodes` ran, `dead` were passed by; `most` ran at once. `longest` is the node that ran longest,
     `span` its span.
     """
 
@@ -54,14 +55,15 @@ def find(one: OneStep) -> Executor | None:
 
 def _work(ops: Spans, task: str, device: str) -> DeviceWork:
     is_dead = (ops.flags & Flag.DEAD) != 0
-    ran = ops.take(~is_dead)
+    alive = ops.take(~is_dead)
+    ran = alive.take(~op_mask(alive, is_wait))
     timed = ran.take(ran.ready > 0)
     queueing = timed.start - timed.ready
     at = int(ran.duration.argmax()) if len(ran) else -1
     return DeviceWork(
         task=task,
         device=device,
-        nodes=len(ran),
+        nodes=len(alive),
         dead=int(is_dead.sum()),
         most=most_at_once(ran.start, ran.end),
         run_ns=int(ran.duration.sum()),

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.step_split import op_mask
 from vizdist.i18n import Lang
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
@@ -38,8 +37,7 @@ class Queues:
 def find(one: OneStep) -> Queues | None:
     """None where no queue was worked on."""
     spans = one.of_kind("op.run")
-    is_queue = np.array(["Queue" in word for word in (*spans.words["op"], "")], np.bool_)
-    ops = spans.take(is_queue[spans.codes("op")])
+    ops = spans.take(op_mask(spans, lambda op: "Queue" in op))
     nodes = [_work(own, *key) for key, own in grouped(ops, ops.text("name"), ops.text("device"))]
     return Queues(nodes) if nodes else None
 

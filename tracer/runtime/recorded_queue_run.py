@@ -15,6 +15,9 @@ from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
 from tracer.runtime.queue_run import Outputs, QueueRun, Wait
 from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv
 
+#: nodes whose span tells the bytes of what they were given; others tell what they made
+GIVEN = (Kind.SEND, Kind.RETVAL)
+
 
 class RecordedQueueRun(QueueRun):
     flow: RecordedPropagation
@@ -100,7 +103,7 @@ class RecordedQueueRun(QueueRun):
             writer.end(start, recorder.now(), ready, key=key, flags=Flag.ERROR)
             raise
         end = recorder.now()
-        num_bytes = _num_bytes(outputs or inputs)
+        num_bytes = 0 if is_dead else _num_bytes(inputs if node.kind in GIVEN else outputs)
         extra = variable.version if node.writes and variable is not None else version
         if gpu and begun:
             gpu.launched(node.run_site, self.context, span, start, begun, num_bytes, extra, key)

@@ -141,6 +141,17 @@ def test_a_loop_that_never_ends_is_ended_by_the_step_timeout(start_cluster: Star
     assert failed.value.code == "DEADLINE_EXCEEDED"
 
 
+def test_an_error_elsewhere_ends_a_loop_that_waits_for_nobody(start_cluster: Start) -> None:
+    loop = doubling()
+    b = GraphBuilder(loop)
+    with b.device(at(PS_0)):
+        b.op("MatMul", b.const([[1.0]]), b.const([[1.0, 2.0]] * 2), name="bad", T="float32")
+    session = start_cluster(CLUSTER, trace=False).session(b.graph())
+    with pytest.raises(StepError, match="shapes cannot be multiplied") as failed:
+        session.run(["i:0", "bad:0"], count(2**31 - 1))
+    assert failed.value.node == "bad"
+
+
 def test_a_dead_tensor_cannot_be_fetched(start_cluster: Start) -> None:
     session = start_cluster(CLUSTER).session(dead_end())
     with pytest.raises(StepError, match="Failed to fetch outputs for step") as failed:

@@ -9,11 +9,12 @@ from torch.nn import functional
 
 from tests.capture_graph.models import batches, eager_losses
 from tests.clusters import running_cluster
-from tests.runtime.graphs import CLUSTER
+from tests.runtime.graphs import CLUSTER, WORKER_0
 from tracer.capture_graph.capture import CapturedStep, Evaluation, StepCapture, capture_step
 from tracer.capture_graph.errors import CaptureError
 from tracer.capture_graph.optimizers import SGD
 from tracer.model.graph import Graph
+from tracer.strategies.registry import STRATEGIES
 
 while_loop: Callable[..., tuple[Tensor, Tensor]] = torch.while_loop
 
@@ -46,47 +47,68 @@ class Recurrent(nn.Module):
         self.pixel, self.state, self.head = nn.Linear(1, 4), nn.Linear(4, 4), nn.Linear(4, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        start = torch.zeros(len(x), 4, requires_grad=True)
+        logits: Tensor = self.head(self.read(x, self.start(x)))
+        return logits
 
+    def start(self, x: Tensor) -> Tensor:
+        return torch.zeros(len(x), 4, requires_grad=True)
+
+    def read(self, x: Tensor, state: Tensor) -> Tensor:
         def goes_on(i: Tensor, _state: Tensor) -> Tensor:
             return i < self.stop
 
         def step(i: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-            pixel = x.index_select(1, i.reshape(1))
-            return i + 1, torch.tanh(self.pixel(pixel) + self.state(state))
+            return i + 1, self.step(i, x, state)
 
-        _, state = while_loop(goes_on, step, (torch.tensor(0), start))
-        logits: Tensor = self.head(state)
-        return logits
+        return while_loop(goes_on, step, (torch.tensor(0), state))[1]
+
+    def step(self, i: Tensor, x: Tensor, state: Tensor) -> Tensor:
+        return torch.tanh(self.pixel(x.index_select(1, i.reshape(1))) + self.state(state))
 
 
 class BranchingInALoop(Recurrent):
     """Even pixels are read by one layer, odd ones by the other."""
 
+    def step(self, i: Tensor, x: Tensor, state: Tensor) -> Tensor:
+        read: Tensor = torch.cond(
+            i % 2 == 0,
+            lambda pixel, state: self.pixel(pixel) * state.cos(),
+            lambda _pixel, state: self.state(state),
+            (x.index_select(1, i.reshape(1)), state),
+        )
+        return torch.tanh(read + state)
+
+
+class LoopInALoop(Recurrent):
+    """Goes over the row again and again."""
+
     def forward(self, x: Tensor) -> Tensor:
-        start = torch.zeros(len(x), 4, requires_grad=True)
+        _, state = while_loop(
+            lambda i, _: i < 3,
+            lambda i, state: (i + 1, self.read(x, state).sin()),
+            (torch.tensor(0), self.start(x)),
+        )
+        logits: Tensor = self.head(state)
+        return logits
 
-        def goes_on(i: Tensor, _state: Tensor) -> Tensor:
-            return i < self.stop
 
-        def step(i: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-            pixel = x.index_select(1, i.reshape(1))
-            read = torch.cond(
-                i % 2 == 0,
-                lambda pixel, state: self.pixel(pixel) * state.cos(),
-                lambda _pixel, state: self.state(state),
-                (pixel, state),
-            )
-            return i + 1, torch.tanh(read + state)
-
-        _, state = while_loop(goes_on, step, (torch.tensor(0), start))
+class LoopInABranch(Recurrent):
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.cond(
+            x.sum() > 0,
+            self.read,
+            lambda x, state: self.pixel(x[:, :1]) + state,
+            (x, self.start(x)),
+        )
         logits: Tensor = self.head(state)
         return logits
 
 
 def losses(step: CapturedStep, data: list[tuple[Tensor, Tensor]]) -> Tensor:
+    """Of a run with the variables on a parameter server."""
+    graph = STRATEGIES["parameter_server_v1"].assign(step.graph, WORKER_0, CLUSTER)
     with running_cluster("near", CLUSTER) as cluster:
-        session = cluster.session(step.graph)
+        session = cluster.session(graph)
         session.run(step.init)
         found = []
         for batch in data:
@@ -99,7 +121,16 @@ def ops(graph: Graph) -> set[str]:
     return {node.op for node in graph.nodes}
 
 
-@pytest.mark.parametrize("make", [Branching, Recurrent, BranchingInALoop])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Branching,
+        Recurrent,
+        pytest.param(BranchingInALoop, marks=pytest.mark.slow),
+        pytest.param(LoopInALoop, marks=pytest.mark.slow),
+        pytest.param(LoopInABranch, marks=pytest.mark.slow),
+    ],
+)
 def test_training_with_control_flow_is_eager_torchs(make: Callable[[], nn.Module]) -> None:
     torch.manual_seed(0)
     module, data = make(), batches(6)

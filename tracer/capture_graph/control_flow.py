@@ -160,7 +160,14 @@ class Flow:
     def _run(
         self, node: fx.Node, module: fx.GraphModule, given: Sequence[Input | None]
     ) -> list[Input]:
-        return self._inner(node, module, given)(_outputs(module))
+        results = _outputs(module)
+        if strange := [each for each in results if not isinstance(each, fx.Node)]:
+            where = self._lower.origin(node).source
+            raise CaptureError(
+                f"a branch or body of {flow_of(node)} ({where}) gives {strange[0]}, which is no "
+                "tensor; give tensors only"
+            )
+        return self._inner(node, module, given)(results)
 
     def _inner(
         self, node: fx.Node, module: fx.GraphModule, given: Sequence[Input | None]

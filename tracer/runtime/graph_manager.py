@@ -9,6 +9,7 @@ from tracer.model.graph import Graph, GraphError, Node, Partition
 from tracer.model.graph_table import chunks_of_graph
 from tracer.model.step import SpanContext
 from tracer.ops.kernel import Kernel, OpContext, OpDef
+from tracer.passes.keys import SENDS
 from tracer.passes.partition import partition_by_device
 from tracer.record.recorder import Recorder
 from tracer.runtime.caches import Cache, Tally, tell_lookup
@@ -157,7 +158,7 @@ def tell_partition(
 ) -> None:
     """What a `graph.partition` span says of its cut."""
     nodes = [node for part in parts for node in part.graph.nodes]
-    pairs = sum(node.op == "_Send" and not node.attrs.get("client_terminated") for node in nodes)
+    pairs = sum(node.op in SENDS and not node.attrs.get("client_terminated") for node in nodes)
     tell("vizdist.graph.stage", stage)
     tell("vizdist.graph.partitions", len({node.device for node in nodes}))
     tell("vizdist.graph.pairs", pairs)

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 from vizdist.figures.theme import SCALE, TOKENS, Theme, blank, plain, round_ticks
 
 Point = tuple[int, float]
-NAME_HEIGHT = 0.22  #: of the range of losses, in a chart as low as it gets
+NAME_HEIGHT = 0.38  #: of the range of losses, in a chart as low as it gets
+OVER_PX = 20  #: what a number over the highest point takes
 NAME_WIDTH = 0.16  #: of the range of steps, in a chart as narrow as it gets
 NAMED = 4  #: lines whose names have room; the others are told on hover
 NOISY = 120  #: points from which a line is drawn as its mean, before the points themselves
@@ -22,14 +23,14 @@ def loss_figure(
 ) -> go.Figure:
     """`lines` are (step, loss) by task; `words` holds `steps` and `loss` for the hover."""
     names = _names(lines)
-    right = 20 + _LETTER_PX * max(map(len, names.values()), default=0)
-    figure = blank(theme, margin={"l": 34, "r": right, "t": 12, "b": 26})
+    right = 20 + _LETTER_PX * SCALE[theme] * max(map(len, names.values()), default=0)
+    figure = blank(theme, margin={"l": 34, "r": right, "t": OVER_PX * SCALE[theme], "b": 26})
     _set_axes(figure, lines)
     for at, (task, points) in enumerate(lines.items()):
         _draw_line(figure, task, points, _DASHES[at % len(_DASHES)], theme, words)
     _name_ends(figure, lines, names, theme)
     if first := next(iter(lines.values()), ()):
-        _name_points(figure, first, step, theme, _range(lines))
+        _name_points(figure, first, step, theme)
     return figure
 
 
@@ -93,26 +94,31 @@ def _name_ends(
     names: Mapping[str, str],
     theme: Theme,
 ) -> None:
-    """At the right edge, in the order of the ends and no nearer than two names may stand."""
+    """At the right edge, the highest first; those that would touch stand as lines of one text."""
     low, high = _range(lines)
-    apart, below = NAME_HEIGHT * (high - low), -math.inf
-    for task in sorted(names, key=lambda task: lines[task][-1][1]):
-        below = max(lines[task][-1][1], below + apart)
+    groups: list[list[tuple[float, str]]] = []
+    for end, task in sorted(((lines[task][-1][1], task) for task in names), reverse=True):
+        if groups and groups[-1][-1][0] - end < NAME_HEIGHT * (high - low):
+            groups[-1].append((end, task))
+        else:
+            groups.append([(end, task)])
+    for group in groups:
         figure.add_annotation(
-            x=1, xref="paper", y=min(below, high), text=plain(names[task]), showarrow=False,
+            x=1, xref="paper", y=sum(end for end, _ in group) / len(group), showarrow=False,
+            text="<br>".join(plain(names[task]) for _, task in group), align="left",
             xanchor="left", xshift=8, font={"size": 12 * SCALE[theme], "weight": 600},
         )  # fmt: skip
-        figure.add_scatter(
-            x=[lines[task][-1][0]], y=[lines[task][-1][1]], mode="markers", hoverinfo="skip",
-            marker={"color": TOKENS[theme]["ink"], "size": 7}, cliponaxis=False,
-        )  # fmt: skip
+    figure.add_scatter(
+        x=[lines[task][-1][0] for task in names], y=[lines[task][-1][1] for task in names],
+        mode="markers", hoverinfo="skip", cliponaxis=False,
+        marker={"color": TOKENS[theme]["ink"], "size": 7},
+    )  # fmt: skip
 
 
 def _name_points(
-    figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme,
-    losses: tuple[float, float],
-) -> None:  # fmt: skip
-    """The first point and the current step, each with its loss over it, or beside it at the top.
+    figure: go.Figure, points: Sequence[Point], step: int | None, theme: Theme
+) -> None:
+    """The first point and the current step, each with its loss over it.
 
     Where two numbers would touch the current step has its own.
     """
@@ -126,15 +132,12 @@ def _name_points(
     middle = (points[0][0] + points[-1][0]) / 2
     for (number, loss), fill, size in marks:
         is_left = number < middle
-        is_top = is_left and loss > losses[1] - NAME_HEIGHT * (losses[1] - losses[0])
         figure.add_scatter(
             x=[number], y=[loss], mode="markers", hoverinfo="skip", cliponaxis=False,
             marker={"color": fill, "size": size, "line": {"color": tokens["ink"], "width": 1.6}},
         )  # fmt: skip
         figure.add_annotation(
-            x=number, y=loss, text=f"{loss:.3f}", showarrow=False,
-            yanchor="middle" if is_top else "bottom", yshift=0 if is_top else 6,
-            xanchor="left" if is_left else "right",
-            xshift=10 if is_top else 4 if is_left else 2,
+            x=number, y=loss, text=f"{loss:.3f}", showarrow=False, yanchor="bottom", yshift=6,
+            xanchor="left" if is_left else "right", xshift=4 if is_left else 2,
             bgcolor=tokens["panel"], borderpad=0, font={"size": 12 * SCALE[theme], "weight": 650},
         )  # fmt: skip

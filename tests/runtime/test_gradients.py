@@ -1,16 +1,20 @@
 """Gradients of conds and loops, run as steps: as torch's autograd finds them, unrolled."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from tests.clusters import TestCluster
+from tests.golden_cases import GOLDEN as FILES
 from tests.runtime.graphs import CLUSTER
 from tracer.model.graph import Graph, Input
 from tracer.model.graph_builder import GraphBuilder
+from tracer.model.graph_json import read_graph_file
 from tracer.passes.gradients import gradients
+from tracer.passes.optimize import OPTIMIZATIONS
 
 Start = Callable[..., TestCluster]
 Feeds = Mapping[str, Tensor]
@@ -257,3 +261,28 @@ def test_gradients_through_control_flow_are_those_of_the_unrolled_program(
             assert_equal(found, model.expected())
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
+
+
+#: graph, input, feeds, gradient of `out` by the input
+GOLDEN: tuple[tuple[str, str, dict[str, Tensor], float], ...] = (
+    ("v_cond", "x", {"pred:0": torch.tensor(True)}, 10.0),
+    ("v_cond", "x", {"pred:0": torch.tensor(False)}, -1.0),
+    ("vi_while", "s0", {}, 8.0),  # s = 2 s, three times
+    ("vi_while_invariant", "s0", {}, 8.0),  # s = w s + k, with w = 2 and k = 0.5
+    ("vi_while_invariant", "w_on_B", {}, 14.5),  # 3 w² s0 + (2 w + 1) k
+    ("vi_while_invariant", "k_on_A", {}, 7.0),  # w² + w + 1
+    ("vii_nested_while", "s0", {}, 4.0),  # s = 2 (s + 1 + 1), twice
+)
+
+
+@pytest.mark.parametrize("passes", [(), tuple(OPTIMIZATIONS)], ids=["as_it_is", "optimized"])
+def test_graphs_of_tensorflow_are_differentiated_from_their_nodes_alone(
+    start_cluster: Start, passes: tuple[str, ...]
+) -> None:
+    cluster = start_cluster(CLUSTER, passes=passes)
+    for name, x, feeds, expected in GOLDEN:
+        given = read_graph_file(Path(FILES / f"{name}__grpc.json")).graph
+        graph, (gradient,) = gradients(given, [Input("out")], [Input(x)])
+        assert gradient is not None
+        (found,) = cluster.session(graph).run([f"{gradient.node}:{gradient.port}"], feeds)
+        assert (name, found.item()) == (name, pytest.approx(expected))

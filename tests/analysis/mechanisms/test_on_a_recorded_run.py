@@ -45,7 +45,8 @@ def test_every_stage_of_the_graph_is_counted(trace: Trace) -> None:
 def test_the_graph_was_made_ready_once_before_its_first_step(trace: Trace) -> None:
     first, second = (preparation.find(one(trace, number)) for number in (1, 2))
     assert first is not None
-    assert first == second
+    assert second is not None
+    assert first.works == second.works
     kinds = [work.kind for work in first.works]
     assert kinds == ["graph.prune", "graph.place", "graph.partition", *["graph.register"] * 3]
     assert {work.task for work in first.works[3:]} == {"ps:0", "worker:0", "worker:1"}
@@ -108,3 +109,18 @@ def test_a_pruned_node_served_nothing_or_only_a_feed(case: str, why: str, tmp_pa
     assert {key: set(names) for key, names in found.pruned.items()} == {
         why: set(golden["summary"]["dropped_client_nodes"])
     }
+
+
+def test_what_the_cost_model_foresaw_stands_beside_what_the_step_took(
+    trace: Trace, tmp_path: Path
+) -> None:
+    flags = ["--in-process", "--placer", "cost", "--out", str(tmp_path / "t")]
+    assert tracer(["run", "diamond", *flags]) == 0
+    found = preparation.find(one(open_trace(tmp_path / "t"), 1))
+    assert found is not None
+    assert found.predicted_ns is not None
+    assert found.predicted_ns > 0
+    assert any("the cost model foresaw" in line for line in preparation.tell(found, "en"))
+    by_rules = preparation.find(one(trace))
+    assert by_rules is not None
+    assert by_rules.predicted_ns is None

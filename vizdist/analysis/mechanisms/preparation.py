@@ -9,12 +9,13 @@ import numpy as np
 from vizdist.analysis.mechanisms.facts import facts_of, facts_text
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
-from vizdist.i18n import Lang
+from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
 from vizdist.store.graphs import GRAPH_ID, GraphTable
 from vizdist.store.segments import Array
 
+PREDICTED = "graph.predicted_ns"
 ON_MASTER = ("graph.prune", "graph.place", "graph.optimize", "graph.partition")
 
 
@@ -32,7 +33,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
+    """`predicted_ns` is the step that the placer's cost model foresaw, None where it had none."""
+
     works: Sequence[Work]
+    step_ns: int
+    predicted_ns: int | None
 
 
 def find(one: OneStep) -> Preparation | None:
@@ -43,7 +48,9 @@ def find(one: OneStep) -> Preparation | None:
         return None
     places = np.concatenate((_on_master(one, graph, registered), registered))
     places = places[one.trace.all.start[places].argsort(kind="stable")]
-    return Preparation(list(_works(one, places)))
+    works = list(_works(one, places))
+    foreseen = [work.facts[PREDICTED] for work in works if PREDICTED in work.facts]
+    return Preparation(works, one.step.duration, int(foreseen[-1]) if foreseen else None)
 
 
 def _registered(one: OneStep, graph: GraphTable) -> Array:
@@ -79,6 +86,9 @@ def _works(one: OneStep, places: Array) -> Iterator[Work]:
 
 def tell(found: Preparation, lang: Lang) -> Iterator[str]:
     yield from table(("after", "task", "kind", "took", "facts"), map(_cells, found.works), lang)
+    if found.predicted_ns is not None:
+        values = {"predicted": duration(found.predicted_ns), "took": duration(found.step_ns)}
+        yield f"  {t('mechanisms.preparation.predicted', lang, **values)}"
 
 
 def _cells(work: Work) -> Sequence[object]:

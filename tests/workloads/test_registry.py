@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -28,6 +30,12 @@ def test_its_file_says_what_to_look_at(name: str) -> None:
     doc = inspect.getdoc(inspect.getmodule(find_workload(name))) or ""
     assert doc.startswith(f"{name}: ")
     assert "What to look at: " in doc
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_the_readme_names_it(name: str) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    assert re.search(rf"[` ]{name}[` ]", readme.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 from unittest.mock import patch
 
@@ -263,6 +264,39 @@ def test_a_scheduled_recv_is_asked_for_after_the_work_it_waits_for(
         (recv,) = data_recvs(cluster)
         began[passes] = recv.start - ends[f"s{20 - PREFETCH}"]
     assert began[()] < 0 <= began["schedule_recvs",]
+
+
+def ladder(rungs: int) -> Graph:
+    """ps:0 gives values, the last first, which worker:0 adds up, the first first."""
+    nodes = [const("sum0", 0.0)]
+    for i in range(rungs):
+        later = f"p{i + 1}" if i + 1 < rungs else ""
+        nodes.append(const(f"c{i}", 1.0, on=PS))
+        nodes.append(op(f"p{i}", "Identity", f"c{i}", on=PS, after=later))
+        nodes += [op(f"x{i}", "Neg", f"sum{i}"), op(f"y{i}", "Neg", f"x{i}")]
+        nodes.append(op(f"sum{i + 1}", "AddV2", f"y{i}", f"p{i}"))
+    return Graph(nodes)
+
+
+def most_at_once(cluster: TestCluster) -> int:
+    """How many received values lay about, not added yet."""
+    ends = {span.name: span.end for span in cluster.spans("op.run")}
+    changes: list[tuple[int, int]] = []
+    for recv in data_recvs(cluster):
+        number = int(recv.name.removeprefix("p").partition("_")[0])
+        changes += [(recv.end, 1), (ends[f"sum{number + 1}"], -1)]
+    return max(accumulate(change for _, change in sorted(changes)))
+
+
+def test_values_that_are_needed_later_do_not_pile_up(
+    start_cluster: Callable[..., TestCluster],
+) -> None:
+    piled = {}
+    for passes in ((), ("schedule_recvs",)):
+        cluster = start_cluster(CLUSTER, passes=passes)
+        assert cluster.session(ladder(20)).run("sum20:0").item() == 20.0
+        piled[passes] = most_at_once(cluster)
+    assert piled["schedule_recvs",] <= PREFETCH < piled[()]
 
 
 @given(placed_graphs())

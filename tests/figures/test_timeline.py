@@ -33,6 +33,13 @@ def unpacked(body: bytes) -> dict[str, Any]:
     return dict(tile)
 
 
+def test_an_op_that_waits_at_a_queue_is_not_at_work(tmp_path: Path) -> None:
+    spans = [span._replace(op="QueueDequeueV2") if span.op else span for span in training_step(1)]
+    trace = open_trace(write_trace(tmp_path / "queue.trace", spans))
+    ops = trace.all.is_kind("op.run")
+    assert {HUES[hue] for hue in hues_of(trace.all)[ops]} == {"idle"}
+
+
 def test_every_span_has_the_hue_of_what_it_does(trace: Trace) -> None:
     names = trace.all.text("name")
     told = {f"{name}": HUES[hue] for name, hue in zip(names, hues_of(trace.all), strict=True)}

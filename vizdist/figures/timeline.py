@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vizdist.analysis.recv_parts import value_at
-from vizdist.analysis.step_split import is_update
+from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import idle_wait, task_numbers
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
@@ -41,8 +41,9 @@ def hues_of(spans: Spans) -> Array:
     """The place in HUES of every span."""
     by_kind = np.array([_hue_of_kind(kind) for kind in (*spans.words["kind"], "")], np.uint8)
     hues = by_kind[spans.codes("kind")]
-    writes = np.array([is_update(op) for op in (*spans.words["op"], "")], np.bool_)
-    hues[(hues == COMPUTE) & writes[spans.codes("op")]] = UPDATE
+    runs = hues == COMPUTE
+    hues[runs & op_mask(spans, is_update)] = UPDATE
+    hues[runs & op_mask(spans, is_wait)] = IDLE
     return hues
 
 

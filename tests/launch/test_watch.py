@@ -213,3 +213,14 @@ def test_clients_that_lose_again_and_again_are_not_tried_for_ever() -> None:
         watch.take(lost(W0, number))
     assert watch.round == 3
     assert watch.give_up() is Phase.FAILED
+
+
+def test_a_parameter_server_that_dies_for_good_is_told_with_the_variables_that_it_held() -> None:
+    watch = running()
+    event = ready(W0)
+    watch.take(Event(W0, "ready", {**event.facts, "held": {"ps:0": [f"w{i}" for i in range(10)]}}))
+    watch.take(killed(PS, step=15))
+    assert str(watch.root_cause) == (
+        "ps:0 in step 15: was killed by SIGKILL; with it went w0, w1, w2, w3, w4, w5, w6, w7 and 2 "
+        "more"
+    )

@@ -16,7 +16,7 @@ from tracer.model.refusal import Refusal
 from tracer.ops.tensor_file import TensorFile
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.training.checkpoint import MOST_KEPT, CheckpointError, Checkpoints
-from tracer.training.trainer import Line, Ready
+from tracer.training.line import Line, Ready
 from tracer.workloads.digits_mlp import workload
 from tracer.workloads.workload import Workload
 

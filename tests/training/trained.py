@@ -24,11 +24,10 @@ from tracer.server import LocalServer, ServerConfig
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Topology
 from tracer.training.checkpoint import Checkpoints
+from tracer.training.line import NO_LINE, Line
 from tracer.training.trainer import (
-    NO_LINE,
     Fit,
     Fitted,
-    Line,
     Trainer,
     sessions_of,
     tracing_of,

@@ -26,7 +26,7 @@ from tracer.rpc.local_socket import check_local, user_folder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server
-from tracer.training.trainer import Line
+from tracer.training.line import Line
 
 
 def run_by_hand(

@@ -23,7 +23,7 @@ from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.near_cluster import NearCluster
-from tracer.training.trainer import Line, Ready
+from tracer.training.line import Line, Ready
 
 
 class _Together:

@@ -27,13 +27,10 @@ from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Role, devices_of
+from tracer.training.line import NO_LINE, Again, Line, Ready
 from tracer.training.trainer import (
-    NO_LINE,
-    Again,
     Capture,
     Fit,
-    Line,
-    Ready,
     Trainable,
     Trainer,
     sessions_of,

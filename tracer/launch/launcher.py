@@ -32,7 +32,7 @@ from tracer.record.home import make_scratch
 from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.interfaces import StepError
-from tracer.training.trainer import Line
+from tracer.training.line import Line
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server, ServerConfig
-from tracer.training.trainer import Again, Line, Ready
+from tracer.training.line import Again, Line, Ready
 
 FindJob = Callable[[Plan], Job]
 

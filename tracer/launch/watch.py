@@ -9,8 +9,8 @@ plain test. Where tasks may be started again, a death is no failure:
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ MOVES: Mapping[Phase, frozenset[Phase]] = {
     Phase.FINISHED: frozenset({Phase.FAILED}),
     Phase.FAILED: frozenset(),
 }
+
+MOST_NAMED = 8  #: variables
 
 ROUNDS = 3  #: that clients may try for each task that was started again
 
@@ -64,6 +66,7 @@ class Watch:
     received_bytes: dict[TaskName, int] = field(default_factory=dict)
     attempts: Counter[TaskName] = field(default_factory=Counter)  #: beyond the first
     lost: dict[TaskName, Failure] = field(default_factory=dict)  #: of clients that wait for a round
+    held: dict[str, Sequence[str]] = field(default_factory=dict)  #: variables by task
     round: int = 0
     _away: set[TaskName] = field(default_factory=set)  #: being started again
     _started: set[TaskName] = field(default_factory=set)  #: clients that were told to go
@@ -75,6 +78,7 @@ class Watch:
         if event.name == "serving":
             self._serves(event)
         elif event.name == "ready":
+            self.held.update(event.facts.get("held", {}))
             if event.facts["round"] == self.round:
                 self.ready[event.task] = event.facts
             self._let_go()
@@ -88,8 +92,17 @@ class Watch:
             elif event.name == "exit" and self._may_come_back(event.task):
                 self._comes_back(event.task, failure)
             else:
-                self._fail(failure)
+                self._fail(self._with_what_it_held(event, failure))
         return self.phase
+
+    def _with_what_it_held(self, event: Event, failure: Failure) -> Failure:
+        """A worker can be replaced; what dies with a parameter server cannot."""
+        names = self.held.get(str(event.task), ()) if event.name == "exit" else ()
+        if not names:
+            return failure
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        cause = f"{failure.cause}; with it went {', '.join(names[:MOST_NAMED])}{more}"
+        return replace(failure, cause=cause)
 
     def orders(self) -> list[Order]:
         """Those that came up since the last look."""

@@ -133,10 +133,15 @@ def _spec(variable: Node) -> TensorSpec:
     return TensorSpec(variable.attrs["dtype"], tuple(variable.attrs["shape"]))
 
 
+def _task_of(device: str) -> str:
+    """Empty for a device of no cluster."""
+    spec = DeviceSpec.parse(device)
+    return "" if spec.job in (None, LOCALHOST) else f"{spec.job}:{spec.task}"
+
+
 def lost_error(lost: Mapping[str, Sequence[str]]) -> StepError:
     """That nothing brings them back. `lost`: variables by the device that should hold them."""
-    spec = DeviceSpec.parse(next(iter(lost)))
-    task = "" if spec.job in (None, LOCALHOST) else f"{spec.job}:{spec.task}"
+    task = _task_of(next(iter(lost)))
     every = ", ".join(name for names in lost.values() for name in names)
     return StepError(
         "FAILED_PRECONDITION",
@@ -167,6 +172,15 @@ class Saver:
         self._tracing = tracing
         self._context = NO_TRACING.run
         self._session: Session | None = None
+
+    @property
+    def held(self) -> Mapping[str, list[str]]:
+        """Variables by the task that holds them."""
+        found: dict[str, list[str]] = {}
+        for name, device in self._variables.items():
+            if task := _task_of(device):
+                found.setdefault(task, []).append(name)
+        return found
 
     def lost(self) -> Mapping[str, list[str]]:
         """Variables without a value, by the device that should hold them."""

@@ -30,13 +30,11 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.training.checkpoint import Checkpoints
+from tracer.training.line import NO_LINE, RECOVERABLE, Again, Line, Ready
 from tracer.training.saver import Saver, lost_error
 from tracer.training.signatures import SignatureCache, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
-
-#: errors that say that a task is gone or not the one it was; TF recovers from the same
-RECOVERABLE = ("UNAVAILABLE", "ABORTED")
 
 READY_POLL_S = 0.02  #: between two looks whether the chief has made the variables
 
@@ -55,17 +53,6 @@ class Trainable(Protocol):
 
 #: (a batch, what to judge the result by or None) → its step, with requested devices
 Capture = Callable[[Batch, Evaluation | None], CapturedStep]
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """The task died and was started again; its client had ended `done` steps.
-
-    `leads`: it restores and saves the variables, be it the chief or not.
-    """
-
-    done: int
-    leads: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +83,6 @@ class Fitted:
     accuracy: float | None = None
     signatures: list[str] = field(default_factory=list)
     first_step: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A client may go on after `step`; `is_rolled_back`: and so must the others."""
-
-    step: int = 0
-    is_rolled_back: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What a client says to whoever started it, and hears from there.
-
-    `on_step` hears the number of each step before it begins, and 0 while there is none yet.
-    `line_up` returns when the first step may begin, and after which one it comes. `recover`, where
-    dead tasks are started again, is told of a loss and returns when sessions may be made anew:
-    whether this client leads, which means that it restores and saves the variables. It raises the
-    error where that was no such loss. All may raise.
-    """
-
-    on_step: Callable[[int], None] = lambda _: None
-    line_up: Callable[[Ready], int] = lambda ready: ready.step
-    recover: Callable[[StepError], bool] | None = None
-
-
-NO_LINE = Line()
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,22 +247,22 @@ class Trainer:
         else:
             self._aside.run(self._captured.init)
             self._save_if_due(0)
-        return Ready(step or 0)
+        return Ready(step or 0, held=self._saver.held)
 
     def _ready_again(self, line: Line) -> Ready:
         """After a task was lost, this one or another."""
         if not self._leads:
             self._await_variables(line)
-            return Ready(self._done)
+            return Ready(self._done, held=self._saver.held)
         if not (lost := self._saver.lost()):
-            return Ready(self._done)
+            return Ready(self._done, held=self._saver.held)
         checkpoints = self._fit.checkpoints
         step = checkpoints.latest() if checkpoints else None
         if step is None:
             raise lost_error(lost)
         self._saver.restore(step)
         self._saved = step
-        return Ready(step, is_rolled_back=True)
+        return Ready(step, is_rolled_back=True, held=self._saver.held)
 
     def _recover(self, error: StepError, line: Line, recover: Callable[[StepError], bool]) -> None:
         """Makes the sessions anew, as often as it takes. Raises the error that ends the run."""

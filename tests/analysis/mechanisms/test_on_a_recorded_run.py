@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden_cases import GOLDEN
 from tracer.cli import main as tracer
-from vizdist.analysis.mechanisms import preparation, sessions, stages, transfers
+from vizdist.analysis.mechanisms import failures, preparation, sessions, stages, transfers
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.step_report import SECTIONS, steps_of
@@ -124,3 +124,22 @@ def test_what_the_cost_model_foresaw_stands_beside_what_the_step_took(
     by_rules = preparation.find(one(trace))
     assert by_rules is not None
     assert by_rules.predicted_ns is None
+
+
+def test_the_op_that_failed_is_the_root_and_its_echoes_are_derived(tmp_path: Path) -> None:
+    assert tracer(["run", "bad-op", "--in-process", "--out", str(tmp_path / "t")]) == 1
+    failed = one(open_trace(tmp_path / "t"), 3)
+    found = failures.find(failed)
+    assert found is not None
+    assert found.cause is not None
+    assert (found.cause.key, found.cause.values["task"]) == ("task_in_step", "worker:1")
+    roots = [each for each in found.failures if each.role == "root"]
+    assert [(each.task, each.kind, each.name) for each in roots] == [
+        ("worker:1", "op.run", "checked")
+    ]
+    echoes = [each for each in found.failures if each.role == "derived"]
+    assert {each.task for each in echoes} >= {"worker:0", "ps:0"}
+    assert all(each.after_ns >= roots[0].after_ns for each in echoes)
+    [says, *_] = failures.tell(found, "en")
+    assert "worker:1 failed in step 3" in says
+    assert failures.find(one(failed.trace, 2)) is None

@@ -1,21 +1,29 @@
-"""What failed in a step, in the order in which it came to an end: the cause before what follows."""
+"""What failed in a step: its one cause, and every span that failed, in the order of their ends."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.faults import RootCause, faults
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
 
+Role = Literal["root", "derived", ""]
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A span that failed, or never ended; `after_ns` counts from the step's start."""
+    """A span that failed, or never ended; `after_ns` counts from the step's start.
+
+    `role`: the op whose error the run gave as its cause is the `root`; what only repeats that error
+    is `derived`.
+    """
 
     task: str
     kind: str
@@ -23,11 +31,15 @@ class Failure:
     after_ns: int
     is_unfinished: bool
     message: str
+    role: Role
     span: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
+    """`cause` is why the run failed, where it failed in this step."""
+
+    cause: RootCause | None
     failures: Sequence[Failure]
 
 
@@ -36,13 +48,16 @@ def find(one: OneStep) -> Failures | None:
     places = one.places[(one.spans.flags & (Flag.ERROR | Flag.UNFINISHED)) != 0]
     if not len(places):
         return None
+    told = faults(one.trace).cause
+    cause = told if told is not None and told.step == one.step.number else None
     spans = one.trace.all.take(places)
     order = np.lexsort((~spans.is_kind("op.run"), spans.end))
-    return Failures([_failure(one, int(places[at])) for at in order])
+    found = [_failure(one, int(spans.span[at])) for at in order]
+    return Failures(cause, list(_with_roles(found, cause)))
 
 
-def _failure(one: OneStep, place: int) -> Failure:
-    detail = one.trace.span(int(one.trace.all.span[place]))
+def _failure(one: OneStep, span: int) -> Failure:
+    detail = one.trace.span(span)
     return Failure(
         task=detail.task,
         kind=detail.kind,
@@ -50,16 +65,39 @@ def _failure(one: OneStep, place: int) -> Failure:
         after_ns=detail.end - one.step.start,
         is_unfinished="unfinished" in detail.flags,
         message=detail.status,
-        span=hex_id(int(one.trace.all.span[place])),
+        role="",
+        span=hex_id(span),
     )
 
 
+def _with_roles(failures: Sequence[Failure], cause: RootCause | None) -> Iterator[Failure]:
+    error = str(cause.values.get("error", "")).removesuffix("…") if cause else ""
+    has_root = False
+    for each in failures:
+        if not error or error not in each.message:
+            yield each
+        elif each.kind == "op.run" and not has_root:
+            has_root = True
+            yield replace(each, role="root")
+        else:
+            yield replace(each, role="derived")
+
+
 def tell(found: Failures, lang: Lang) -> Iterator[str]:
-    columns = ("after", "task", "kind", "name", "error")
+    if found.cause is not None:
+        yield f"  {t(f'analysis.cause.{found.cause.key}', lang, **found.cause.values)}"
+    columns = ("after", "task", "kind", "name", "role", "error")
     yield from table(columns, (_cells(each, lang) for each in found.failures), lang)
 
 
 def _cells(each: Failure, lang: Lang) -> Sequence[object]:
-    said = t("mechanisms.failures.unfinished", lang) if each.is_unfinished else each.message
-    line = (said.splitlines() or [""])[0]
-    return duration(each.after_ns), each.task, each.kind, each.name, line[:120]
+    role = t(f"mechanisms.failures.{each.role}", lang) if each.role else ""
+    return duration(each.after_ns), each.task, each.kind, each.name, role, _error(each, lang)
+
+
+def _error(each: Failure, lang: Lang) -> str:
+    """Its first line; a derived error says nothing new."""
+    if each.is_unfinished:
+        return t("mechanisms.failures.unfinished", lang)
+    lines = each.message.splitlines() if each.role != "derived" else []
+    return lines[0][:120] if lines else ""

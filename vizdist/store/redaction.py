@@ -32,7 +32,7 @@ KEPT_TEXTS: Final = frozenset(
         "vizdist.edge.kind", "vizdist.graph.id", "vizdist.graph.handle", "vizdist.graph.stage",
         "vizdist.session.handle", "vizdist.strategy", "rpc.system.name", "rpc.method",
         "rpc.response.status_code", "network.transport", "vizdist.frame.id", "vizdist.pass.name",
-        "vizdist.fault", "vizdist.fault.kind",
+        "vizdist.fault", "vizdist.fault.kind", "vizdist.session.targets", "vizdist.partial_run",
     }
 )  # fmt: skip
 #: attributes whose words get pseudonyms
@@ -52,7 +52,8 @@ _OWN_WORDS: Final = frozenset(
         """job replica task device CPU GPU cpu cuda ps worker chief localhost client master launcher
         collector gradients train init loss update read Read Assign assign recv send feed feeds
         fetch fetches executor partition rpc edge learning_rate view step data stream copies
-        loc weight bias""",
+        loc weight bias caches channel worker_stub device_status client_graph graph_handle kernel
+        recv_call rendezvous on""",
     )
 )
 _WORD = re.compile(r"[\w-]+")

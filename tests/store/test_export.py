@@ -21,7 +21,7 @@ from vizdist.cli import main
 from vizdist.store.exporters.csv_table import plain
 from vizdist.store.trace import Trace, open_trace
 
-SECRETS = ("Zanzibar", "hush.example", "topsecret", "/home/someone")
+SECRETS = ("Zanzibar", "hush.example", "topsecret", "10.20.30.40", "/home/someone")
 
 
 @pytest.fixture
@@ -50,6 +50,8 @@ def secret_run(tmp_path: Path) -> Path:
         with recorder.span("graph.chunk", run, name="full") as span:
             for name, value in chunk.items():
                 span.set(name, value)
+    with recorder.span("cache.get", run, name="channel") as span:
+        span.set("vizdist.cache.key", "10.20.30.40:2222")
     with recorder.span("session.run", step) as root:
         root.set("topsecret.key", "x")
         site = recorder.site(
@@ -131,7 +133,7 @@ def test_a_foreign_file_leaves_as_otlp_too(tmp_path: Path) -> None:
 def test_a_redacted_copy_names_nothing(
     secret_run: Path, tmp_path: Path, name: str, form: str
 ) -> None:
-    assert all(secret in all_text(secret_run) for secret in SECRETS[:3])
+    assert all(secret in all_text(secret_run) for secret in SECRETS[:4])
     out = tmp_path / name
     assert main(["export", str(secret_run), str(out), "--format", form, "--redact"]) == 0
     said = all_text(out)

@@ -30,7 +30,7 @@ def opened(page: Page) -> Page:
 def choose(page: Page, file: Path) -> None:
     opened(page)
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Choose a file").click()
+        page.locator("[data-choose]").click()
     chooser.value.set_files(file)
 
 
@@ -68,6 +68,10 @@ def test_what_is_no_trace_stays_here_with_a_reason(
     choose(page, file)
     expect(page.locator("#upload-says")).to_contain_text("of no format known here")
     expect(page).to_have_url(url)
+    page.locator("[data-do=lang]").click()
+    expect(page.locator("h1")).to_contain_text("还没有运行")
+    choose(page, file)
+    expect(page.locator("#upload-says")).to_contain_text("notes.json 不是这里已知的格式")
     page.close()
 
 

@@ -79,7 +79,7 @@ _DOCUMENT = """<!DOCTYPE html>
 <script type="importmap">{modules}</script>
 </head>
 <body>
-<div id="react-entry-point"></div>
+<div id="react-entry-point" class="offline"></div>
 {templates}
 <script type="text/plain" id="held">{held}</script>
 <script type="text/plain" id="tile">{tile}</script>

@@ -1,4 +1,4 @@
-"""Random programs of conds and loops, nested in any way over three tasks, give what Python gives."""
+"""Random programs of conds and loops, nested over three tasks, give what Python gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

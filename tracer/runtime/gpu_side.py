@@ -61,7 +61,7 @@ class GpuSide:
         return self._gpu.sender(stays=stays, site=self._copy_site(node))
 
     def run_site(self, node: Node, op: OpDef, told: Mapping[str, str]) -> int:
-        """Where the node's work on a stream is recorded; 0 if it has none. `told`: where it runs."""
+        """Where its work on a stream is recorded, with what is `told` of it; 0 if it has none."""
         if node.op in _COPIES:
             return self._copy_site(node)
         if op.is_view or op.is_async:

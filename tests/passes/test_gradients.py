@@ -275,3 +275,23 @@ def test_a_value_inside_a_loop_has_no_gradient_of_its_own() -> None:
     (result,) = b.while_loop(lambda value: b.op("Less", value, b.const(9.0)), body, [x])
     with pytest.raises(GraphError, match="lives inside a loop or a branch"):
         gradients(b.graph(), [result], [seen[0]])
+
+
+def test_a_second_derivative_through_a_loop_is_refused_by_the_op_that_has_none() -> None:
+    b = GraphBuilder()
+    x, bound = b.placeholder([], name="x"), b.const(9.0)
+    (y,) = b.while_loop(lambda v: b.op("Less", v, bound), lambda v: b.op("Square", v), [x])
+    graph, (dx,) = gradients(b.graph(), [y], [x])
+    assert dx is not None
+    with pytest.raises(GraphError, match="the op StackPopV2 of .* has no gradient"):
+        gradients(graph, [dx], [x])
+
+
+def test_two_losses_may_go_back_through_one_loop() -> None:
+    b = GraphBuilder()
+    x, bound = b.placeholder([], name="x"), b.const(9.0)
+    (y,) = b.while_loop(lambda v: b.op("Less", v, bound), lambda v: b.op("Square", v), [x])
+    graph, _ = gradients(b.graph(), [y], [x])
+    again, (dx,) = gradients(graph, [y], [x])
+    assert dx is not None
+    assert sum(node.op == "StackV2" for node in again.nodes) == 2

@@ -303,10 +303,14 @@ def _between(graph: Graph, ys: Iterable[Input], xs: Iterable[Input]) -> frozense
     before: set[str] = set()
     open_names = [y.node for y in ys]
     while open_names:
-        if (name := open_names.pop()) in after and name not in before:
+        if (name := open_names.pop()) not in before:
             before.add(name)
             open_names += [source.node for source in graph[name].inputs]
-    return frozenset(before)
+    if any(graph[name].op == "StackPushV2" for name in after):  # no edge leads on to what pops
+        for name in sorted(before):
+            if graph[name].op == "StackPopV2":
+                raise GraphError(_no_rule(graph[name]))
+    return frozenset(after & before)
 
 
 def _lets_through(node: Node, port: int | None) -> bool:

@@ -73,7 +73,9 @@ class Gpu:
     ) -> None:
         """An op was launched by span `launch` at `when`, after the mark `begun`."""
         ended = self.compute.record()
-        self.times.add(Timed(site, context.under(launch), when, begun, ended, num_bytes, extra, key))
+        self.times.add(
+            Timed(site, context.under(launch), when, begun, ended, num_bytes, extra, key)
+        )
 
     def on_stream(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with what it launches on the compute stream."""

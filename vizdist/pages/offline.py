@@ -275,7 +275,9 @@ def _header(trace: Trace, held: Held, lang: Lang) -> list[Component]:
         html.Span(trace.title, className="run-name", title=trace.title),
         *strategy,
         html.Div(className="space"),
-        html.Span(t(f"offline.{key}", lang, **values), className="hint held-says"),
+        html.Span(
+            t(f"offline.{key}", lang, count=len(held.steps), **values), className="hint held-says"
+        ),
         html.Div(switches, className="switches"),
     ]
 

@@ -14,7 +14,7 @@ from tracer.model.trace_folder import Flag
 from tracer.record.recorder import NO_RECORDER, Recorder
 
 STEP = trace_of_step("run", "worker:0", 3)
-MILLISECOND = 1_000_000  #: more than the clock drifts in a test
+SECOND = 1_000_000_000  #: more than the clock drifts in a test
 QUIET = STEP._replace(sampled=False)
 
 
@@ -58,7 +58,8 @@ def test_a_span_of_the_systems_clock_has_times_since_the_epoch() -> None:
         with recorder.span("graph.prune", STEP):
             pass
         (span,) = recording.spans()
-    assert before - MILLISECOND <= span.start <= span.end <= time.time_ns() + MILLISECOND
+    drift = 10 * SECOND  # the system's clock may be set while the process runs; ours never jumps
+    assert before - drift <= span.start <= span.end <= time.time_ns() + drift
 
 
 def test_spans_nested_on_a_thread_lie_one_row_deeper_in_their_lane() -> None:

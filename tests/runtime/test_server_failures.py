@@ -1,4 +1,4 @@
-"""Tasks that go and come back under a session, attempt by attempt (golden/xii_server_failures.json).
+"""Tasks that go and come back under a session (golden/xii_server_failures.json).
 
 A variable `v` on ps:0, `y = v * 2` on worker:1, a session on worker:0.
 """

@@ -54,9 +54,11 @@ def recv_parts(trace: Trace, spans: Spans) -> RecvParts:
 
 def value_at(trace: Trace, recvs: Spans) -> Array:
     """When the value of each recv came into being: its wait was over, and its Send had begun."""
-    send = trace.places(recvs.link)
+    instants: Array = recvs.start + recvs.wait
+    linked = np.flatnonzero(recvs.link)
+    send = trace.places(recvs.link[linked])
     begun = np.where(send >= 0, trace.all.start[send], 0)
-    instants: Array = np.maximum(recvs.start + recvs.wait, begun)
+    instants[linked] = np.maximum(instants[linked], begun)
     return instants
 
 

@@ -31,10 +31,13 @@ _KNOWN: WeakKeyDictionary[Spans, dict[str, _Task]] = WeakKeyDictionary()
 _OF_SEGMENT: WeakKeyDictionary[Segment, dict[str, _Task]] = WeakKeyDictionary()
 
 
-def idle_wait(trace: Trace, spans: Spans) -> Array:
-    """ns just before the value of each recv in which its task had nothing to run; 0 for others."""
+def idle_wait(trace: Trace, spans: Spans, came: Array | None = None) -> Array:
+    """ns just before the value of each recv in which its task had nothing to run; 0 for others.
+
+    `came` is when the values came, where that is known (`value_at`).
+    """
     found = np.zeros(len(spans), np.int64)
-    came = value_at(trace, spans)
+    came = value_at(trace, spans) if came is None else came
     waits = np.flatnonzero(spans.is_kind("rendezvous.recv") & (came > spans.start))
     if not len(waits):
         return found

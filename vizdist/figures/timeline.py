@@ -56,24 +56,19 @@ def _hue_of_kind(kind: str) -> int:
 def marks_of(trace: Trace, spans: Spans) -> dict[str, Array]:
     """What a bar carries beside its extent; ns, bytes, and the place in HUES.
 
-    queue: ready before start; wait: before the value existed; stood: the end of that wait, in which
-    the task had nothing else to run.
+    queue: ready before start; wait: until the value of a recv existed, or a served call was let go;
+    stood: the end of that wait, in which the task had nothing else to run.
     """
     queue = np.where(spans.ready > 0, spans.start - spans.ready, 0)
+    came = value_at(trace, spans)
+    waits = np.where(spans.is_kind("rendezvous.recv"), came - spans.start, spans.wait)
     return {
         "queue": np.maximum(queue, 0).astype(np.float32),
-        "wait": np.clip(_waits(trace, spans), 0, spans.duration).astype(np.float32),
-        "stood": idle_wait(trace, spans).astype(np.float32),
+        "wait": np.clip(waits, 0, spans.duration).astype(np.float32),
+        "stood": idle_wait(trace, spans, came).astype(np.float32),
         "bytes": spans.bytes.astype(np.float32),
         "hue": hues_of(spans),
     }
-
-
-def _waits(trace: Trace, spans: Spans) -> Array:
-    """Of a recv until its value was there, of a served call as it was recorded."""
-    until = value_at(trace, spans) - spans.start
-    waits: Array = np.where(spans.is_kind("rendezvous.recv"), until, spans.wait)
-    return waits
 
 
 def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:

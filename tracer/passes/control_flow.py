@@ -40,7 +40,11 @@ def colocate_control_flow(graph: Graph) -> Graph:
     position = {name: i for i, name in enumerate(order)}
     device = {node.name: node.device for node in graph.nodes}
     for name in order:
-        device[name] = device[_leader(graph, name, position)]
+        if graph[name].op != "Enter":
+            device[name] = device[_leader(graph, name, position)]
+    for name in reversed(order):  # of two Enters in a row, the inner one goes first
+        if graph[name].op == "Enter":
+            device[name] = device[_leader(graph, name, position)]
     return Graph(
         node
         if node.device == device[node.name]

@@ -29,7 +29,8 @@ export class FileSource {
 
   /** The node that a selection names, or that a selected span ran. */
   nodeOf({ id }, stage) {
-    return this.stage(stage)?.nodes.find((node) => node.id === id || (node.span && node.span === id));
+    const isMeant = (node) => node.id === id || (node.span && node.span === id);
+    return this.stage(stage)?.nodes.find(isMeant);
   }
 
   rowOf(tile, i) {

@@ -5,7 +5,7 @@
 export const FLAG = { error: 1, unfinished: 2, dead: 4, control: 16 };
 export const MERGE_PX = 3; // narrower spans become a share of a column this wide
 export const LABEL_PX = 40; // narrower bars carry no name
-export const HUE_PX = 12; // one colour for so many pixels of columns: less flickers like a dead channel
+export const HUE_PX = 12; // one colour for so many pixels of columns: less flickers like static
 const REACH_PX = 4; // how far beside a thin bar a pointer still means it
 export const LEAST_WINDOW_NS = 200;
 

@@ -31,7 +31,7 @@ test("a span is lit with the other end of its link", async () => {
   assert.deepEqual([...lit.span_lo], [3, 2]);
 });
 
-test("a node lights all its spans, a key its Send and its Recv, what is unknown nothing", async () => {
+test("a node lights all its spans, a key its Send and its Recv, the unknown nothing", async () => {
   const of = async (type, name) => {
     const lit = await source().lit({ type, id: name }, 3);
     return [...lit.span_lo].slice(0, lit.selected);

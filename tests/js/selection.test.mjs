@@ -1,7 +1,9 @@
 // The address bar as state: what goes in comes out.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Agreement, amend, equal, formatSelection, parse, parseSelection } from "../../assets/selection.mjs";
+import {
+  Agreement, amend, equal, formatSelection, parse, parseSelection,
+} from "../../assets/selection.mjs";
 
 test("a selection survives the address bar, colons and slashes in its id too", () => {
   for (const id of ["0123456789abcdef", "train/update_w1", "/job:ps/replica:0;x;edge_1_w;0:0"]) {

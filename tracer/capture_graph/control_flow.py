@@ -191,8 +191,8 @@ class Flow:
             if not isinstance(value, fx.Node) or not isinstance(value.meta["val"], torch.Tensor):
                 where = self._lower.origin(node).source
                 raise CaptureError(
-                    f"{flow_of(node)} ({where}) takes {value}, which is no tensor; hand in a tensor, "
-                    "such as torch.tensor(0) for a count"
+                    f"{flow_of(node)} ({where}) takes {value}, which is no tensor; hand in "
+                    "a tensor, such as torch.tensor(0) for a count"
                 )
         return [self._lower.value(value) for value in values]
 

@@ -113,7 +113,7 @@ class OpGradient:
         return self.value(list(spec.shape)) if spec else self.x(i).op("Shape")
 
     def fit(self, gradient: Value, i: int) -> Value:
-        """Sums a gradient of the output's shape over the dims that input `i` was broadcast along."""
+        """Sums a gradient, shaped as the output, over dims along which input `i` was broadcast."""
         x, y = self.spec_of(self.node.inputs[i]), self.spec_of(self.y().source)
         if x and y and x.shape == y.shape:
             return gradient

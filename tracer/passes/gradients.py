@@ -328,6 +328,6 @@ def _no_rule(node: Node) -> str:
             "training step of the module (capture_step), which holds its gradients"
         )
     return (
-        f"the op {node.op} of {node.name!r} has no gradient; put a StopGradient before it, or build "
-        f"the value from ops that have one: {', '.join(GRADIENTS)}"
+        f"the op {node.op} of {node.name!r} has no gradient; put a StopGradient before it, or "
+        f"build the value from ops that have one: {', '.join(GRADIENTS)}"
     )

@@ -1,8 +1,9 @@
 """diamond: one tensor goes to two workers, and what they make of it meets again.
 
-What to look at: the smallest graph in which two tasks work at once. The parameter server sends `top`
-twice, once to each worker; `left` and `right` are computed side by side, and `bottom` waits for the
-later one. What you fetch goes to the master: that is the third tensor on the way to worker:0.
+What to look at: the smallest graph in which two tasks work at once. The parameter server sends
+`top` twice, once to each worker; `left` and `right` are computed side by side, and `bottom` waits
+for the later one. What you fetch goes to the master: that is the third tensor on the way to
+worker:0.
 """
 
 from typing import Annotated

@@ -61,8 +61,8 @@ PROBLEMS = {
     "document": "{where} is one document of more than {detail} and must be read whole; write one "
     "document a line (.jsonl), which is read piece by piece",
     "not-protobuf": "{where} is not OTLP protobuf, or is cut off",
-    "many": "{where} holds more than {count:,} spans; these were read, the others were not. Look at "
-    "a part: vizdist import {where} -o part.trace --between 0-10",
+    "many": "{where} holds more than {count:,} spans; these were read, the others were not. Look "
+    "at a part: vizdist import {where} -o part.trace --between 0-10",
     "suffix": "{where} is no trace file by its name; one ends with {detail}",
     "inflated": "{where} holds more than {count} MiB, which is the limit for uploads; "
     "open it from disk instead: vizdist serve FILE",

@@ -1,4 +1,4 @@
-"""The loops of a step: frames and their iterations, how many at once, and what was passed by dead."""
+"""The loops of a step: frames and their iterations, how many at once, and what was passed by."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -106,13 +106,20 @@ def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:
     if found.broadcasts:
         yield f"  {t('mechanisms.control_flow.broadcasts', lang, count=found.broadcasts)}"
     for device, count in found.dead.items():
-        yield f"  {t('mechanisms.control_flow.dead', lang, device=device_title(device), count=count)}"
+        where = device_title(device)
+        yield f"  {t('mechanisms.control_flow.dead', lang, device=where, count=count)}"
 
 
 def _cells(frame: Frame) -> Sequence[object]:
     machine = ", ".join(f"{count} {op}" for op, count in frame.machine.items())
     took = duration(frame.took_ns)
     return (
-        f"{frame.frame} {short_id(int(frame.frame_id))}", device_title(frame.device), frame.iterations, frame.most, frame.deferred, frame.dead, took,
+        f"{frame.frame} {short_id(int(frame.frame_id))}",
+        device_title(frame.device),
+        frame.iterations,
+        frame.most,
+        frame.deferred,
+        frame.dead,
+        took,
         machine,
-    )  # fmt: skip
+    )

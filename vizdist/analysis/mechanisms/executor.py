@@ -1,4 +1,4 @@
-"""What each device did in a step: how many nodes, how long they queued and ran, how many at once."""
+"""What each device did in a step: how many nodes, how long they queued and ran, most at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ from vizdist.store.spans import Spans
 class DeviceWork:
     """Times in ns; queueing is from when a node had its inputs until it began.
 
-    What an op waits at a queue is no running. `nodes` ran, `dead` were passed by; `most` ran at once. `longest` is the node that ran longest,
-    `span` its span.
+    What an op waits at a queue is no running. `nodes` ran, `dead` were passed by; `most` ran at
+    once. `longest` is the node that ran longest, `span` its span.
     """
 
     task: str

@@ -20,7 +20,7 @@ KINDS = (*CHECKPOINTS, "session.recover", "task.restart", "fault.inject")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`after_ns` counts from the step's start, before it if negative; `facts` are its attributes."""
+    """`after_ns` counts from the step's start, negative before it; `facts` are its attributes."""
 
     after_ns: int
     task: str

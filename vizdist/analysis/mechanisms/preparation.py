@@ -1,4 +1,4 @@
-"""How a step's graph was made ready, once for all steps that run it: prune, place, cut, register."""
+"""How a step's graph was made ready, once for all its steps: prune, place, cut, register."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a step's graph came to its devices: stage by stage, what fell away, and who put what where."""
+"""How a step's graph came to its devices: stage by stage, what fell away, who put what where."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

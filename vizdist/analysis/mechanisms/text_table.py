@@ -7,8 +7,9 @@ from vizdist.i18n import Lang, t
 
 MOST = 40  #: rows that are written out; `report --json` has all
 _RIGHT = frozenset({
-    "bytes", "count", "dead", "deferred", "errors", "hits", "iterations", "misses", "most", "nodes", "p50", "p95", "pid",
-    "queueing", "queueing95", "run", "run_hits", "run_misses", "runs", "took", "transfer", "wait",
+    "bytes", "count", "dead", "deferred", "errors", "hits", "iterations", "misses", "most",
+    "nodes", "p50", "p95", "pid", "queueing", "queueing95", "run", "run_hits", "run_misses",
+    "runs", "took", "transfer", "wait",
 })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Every tensor that went from one device to another in a step: how large, how long, who was first."""
+"""Every tensor that went from device to device in a step: how large, how long, who was first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

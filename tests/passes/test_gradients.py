@@ -283,7 +283,7 @@ def test_a_second_derivative_through_a_loop_is_refused_by_the_op_that_has_none()
     (y,) = b.while_loop(lambda v: b.op("Less", v, bound), lambda v: b.op("Square", v), [x])
     graph, (dx,) = gradients(b.graph(), [y], [x])
     assert dx is not None
-    with pytest.raises(GraphError, match="the op StackPopV2 of .* has no gradient"):
+    with pytest.raises(GraphError, match=r"the op StackPopV2 of .* has no gradient"):
         gradients(graph, [dx], [x])
 
 

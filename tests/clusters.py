@@ -20,6 +20,7 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.fault import faults_from
 from tracer.model.graph import Graph
 from tracer.model.step import trace_of_step
+from tracer.passes.placer import BY_RULE
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.rpc.server import TaskServer, serve
@@ -82,6 +83,7 @@ class GrpcTasks:
         self._step_timeout_s = options.pop("step_timeout_s", 60.0)
         self._session_gc_s = options.pop("session_gc_s", 0.0)
         self._passes = options.pop("passes", ())
+        self._placer = options.pop("placer", BY_RULE)
         self._devices, self._driver = options.pop("devices", {}), options.pop("driver", CUDA)
         if options.get("clock", ...) is None:
             del options["clock"]
@@ -109,6 +111,7 @@ class GrpcTasks:
             step_timeout_s=self._step_timeout_s,
             session_gc_s=self._session_gc_s,
             passes=self._passes,
+            placer=self._placer,
         )
         self.workers[task], self.masters[task] = worker, master
         self._transports[task] = transport

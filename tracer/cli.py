@@ -154,7 +154,7 @@ def command_parser() -> Parser:
     add_task_flags(task)
     partition = command("partition", "Place and cut a graph file without running it.", _partition)
     partition.add_argument("graph", metavar="GRAPH.json", help="nodes, feeds, fetches and devices")
-    for flag in ("--passes", "--placer", "--costs"):
+    for flag in ("--passes", "--placer", "--costs", "--soft-placement"):
         partition.add_argument(flag, **RUN_FLAGS[flag])
     partition.add_argument("--json", action="store_true", help="one JSON object on stdout")
     cluster = command("cluster", "Check a cluster description.", _cluster)
@@ -293,8 +293,9 @@ def _partition(parsed: argparse.Namespace) -> int:
     if parsed.json:
         _print_json(described)
         return EXIT_DONE
-    for placement in described["placements"]:
-        print(f"{placement['node']:40} {placement['device']}  ({placement['reason']})")
+    for row in described["placements"]:
+        asked = f": no {row['requested_device']}" if row["reason"] == "soft" else ""
+        print(f"{row['node']:40} {row['device']}  ({row['reason']}{asked})")
     for transfer in described["transfers"]:
         print(f"{transfer['source']:40} {transfer['send_device']} → {transfer['recv_device']}")
     for name in ("predicted_step_ns", "measured_step_ns"):

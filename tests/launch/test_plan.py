@@ -38,7 +38,11 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     plan = plan_of("digits-mlp", *topology, *more)
     assert plan.options == {"batch": "8", "last": "keep"}
     assert plan.passes == ("replicate_small_constants",)
-    assert Plan.from_json(plan.to_json()) == plan
+    assert not plan.placer.soft
+    softly = plan_of("digits-mlp", *topology, *more, "--soft-placement")
+    assert softly.placer.soft
+    for each in (plan, softly):
+        assert Plan.from_json(each.to_json()) == each
 
 
 def test_a_module_needs_a_strategy_and_a_graph_refuses_one() -> None:

@@ -9,6 +9,7 @@ from tracer.ops.registry import lookup
 from tracer.passes.check_graph import check_graph
 from tracer.passes.place import place
 from tracer.passes.placement_error import PlacementError
+from tracer.passes.placer import BY_RULE, Placer
 
 PS = TaskName("ps", 0).device()
 W0 = TaskName("worker", 0).device()
@@ -18,9 +19,10 @@ DEVICES = (PS, W0, W0_1, W1)
 
 
 def placed(
-    b: GraphBuilder, devices: tuple[DeviceName, ...] = DEVICES
+    b: GraphBuilder, devices: tuple[DeviceName, ...] = DEVICES, placer: Placer = BY_RULE
 ) -> dict[str, tuple[str, str]]:
-    graph = place(b.graph(), devices, W0, lookup)
+    check_graph(b.graph(), devices, lookup, soft=placer.soft)
+    graph = placer.place(b.graph(), devices, W0, lookup)
     return {node.name: (node.device, node.reason) for node in graph.nodes}
 
 

@@ -6,17 +6,19 @@ first. One of its runtime has its code. What TensorFlow accepts is accepted.
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.clusters import TestCluster, running_cluster
+from tests.clusters import running_cluster
 from tests.runtime.graphs import CLUSTER
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import DirectSession, Session
 
@@ -84,16 +86,24 @@ def fine_and_bad(device: str) -> Graph:
     return b.graph()
 
 
-@pytest.fixture(params=["near", "grpc", "direct"])
-def opened(request: pytest.FixtureRequest) -> Iterator[tuple[str, Open]]:
-    """(runtime as the golden file calls it, how a session is opened)."""
+Runtime = tuple[str, Open]  #: as the golden file calls it, and how a session is opened
+
+
+@contextmanager
+def running(kind: str, placer: Placer = BY_RULE) -> Iterator[Runtime]:
     with ExitStack() as stack:
-        if request.param == "direct":
-            devices = [f"cpu:{index}" for index in range(3)]
-            yield "direct", lambda graph: stack.enter_context(DirectSession(graph, devices))
+        if kind == "direct":
+            make = partial(DirectSession, devices=["cpu:0", "cpu:1", "cpu:2"], placer=placer)
+            yield "direct", lambda graph: stack.enter_context(make(graph))
             return
-        cluster: TestCluster = stack.enter_context(running_cluster(request.param, CLUSTER))
+        cluster = stack.enter_context(running_cluster(kind, CLUSTER, placer=placer))
         yield "grpc", cluster.session
+
+
+@pytest.fixture(params=["near", "grpc", "direct"])
+def opened(request: pytest.FixtureRequest) -> Iterator[Runtime]:
+    with running(request.param) as runtime:
+        yield runtime
 
 
 def golden(runtime: str, attempt: str) -> dict[str, Any]:
@@ -109,7 +119,7 @@ def test_every_attempt_of_the_golden_file_is_made_or_said_why_not() -> None:
 
 
 FETCH_FINE = "fetch another, healthy node of the same graph"
-SOFT = "soft placement on"  # a node goes where it asks to, or nowhere
+SOFT = "soft placement on"
 
 
 @pytest.mark.parametrize("attempt", CALLS)
@@ -145,6 +155,19 @@ def test_a_device_that_is_not_there_fails_the_whole_graph(
     assert caught.value.message.startswith("Cannot assign a device for operation bad")
     _, _, devices = row["message"].partition("available devices are [ ")
     assert f"available devices are [ {devices.partition(' ]')[0]} ]" in caught.value.message
+
+
+@pytest.mark.parametrize("label", DEVICES)
+@pytest.mark.parametrize("kind", ["near", "grpc", "direct"])
+def test_soft_placement_saves_a_device_that_is_not_there_but_no_task(kind: str, label: str) -> None:
+    with running(kind, Placer(soft=True)) as (runtime, open_session):
+        row = golden(runtime, f"{label}: {SOFT}")
+        graph = fine_and_bad(DEVICES[label][runtime])
+        if row.get("outcome") == "no error":
+            assert open_session(graph).run("bad:0") == 1
+            return
+        with pytest.raises(StepError, match="Cannot assign a device for operation bad"):
+            open_session(graph)
 
 
 @pytest.mark.parametrize("value", [["p", "q"], 3.0, None])

@@ -83,6 +83,10 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "FILE",
         "help": "times to place by and to predict a step from: a trace of the workload, or JSON",
     },
+    "--soft-placement": {
+        "action": "store_true",
+        "help": "where a device is missing, take another one of the task that is asked for",
+    },
     "--in-process": {"action": "store_true", "help": "all tasks in one process, no RPC"},
     "--transport": {
         "choices": TRANSPORTS,
@@ -267,8 +271,9 @@ def _steps(parsed: argparse.Namespace, *, is_file: bool, is_graph: bool) -> int:
 
 
 def placer_from(parsed: argparse.Namespace) -> Placer:
-    """Of `--placer` and `--costs`. Raises CostsError or OSError."""
-    return Placer(parsed.placer, read_costs(Path(parsed.costs)) if parsed.costs else None)
+    """Of `--placer`, `--costs` and `--soft-placement`. Raises CostsError or OSError."""
+    costs = read_costs(Path(parsed.costs)) if parsed.costs else None
+    return Placer(parsed.placer, costs, parsed.soft_placement)
 
 
 def names_graph(workload: str) -> bool:

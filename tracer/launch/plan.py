@@ -103,7 +103,7 @@ class Plan:
             recording=Recording(**raw.pop("recording")),
             tolerance=Tolerance(**raw.pop("tolerance")),
             passes=tuple(raw.pop("passes")),
-            placer=Placer(placer["name"], costs and Costs(**costs)),
+            placer=Placer(placer["name"], costs and Costs(**costs), placer["soft"]),
             **raw,
         )
 

@@ -17,7 +17,11 @@ _NUM_INPUTS = dict.fromkeys(SWITCHES, 2) | dict.fromkeys(
 
 
 def check_graph(
-    graph: Graph, devices: Sequence[DeviceName], lookup: Callable[[str], OpDef]
+    graph: Graph,
+    devices: Sequence[DeviceName],
+    lookup: Callable[[str], OpDef],
+    *,
+    soft: bool = False,
 ) -> None:
     """Raises GraphError for the first fault.
 
@@ -26,7 +30,7 @@ def check_graph(
     """
     for node in graph.nodes:
         _check_inputs(graph, node, lookup)
-    feasible = Feasible(devices, devices[0], lookup)
+    feasible = Feasible(devices, devices[0], lookup, soft=soft)
     colocation = Colocation(graph, lookup)
     for group in colocation.groups():
         feasible.of_group(group, colocation.followers)

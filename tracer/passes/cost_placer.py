@@ -26,13 +26,15 @@ def place_by_cost(
     client_device: DeviceName,
     lookup: Callable[[str], OpDef],
     costs: Costs,
+    *,
+    soft: bool = False,
 ) -> Graph:
     """As `place`, which says the reasons; here `cost` takes the place of `default`.
 
     Nodes that must stay together go where the first of them ends first. Sources that may lie
     anywhere cost nothing, and go with their consumers. Raises PlacementError.
     """
-    feasible = Feasible(devices, client_device, lookup)
+    feasible = Feasible(devices, client_device, lookup, soft=soft)
     colocation = Colocation(graph, lookup)
     groups: dict[str, tuple[list[Node], Wish]] = {}
     for group in colocation.groups():
@@ -56,7 +58,7 @@ def place_by_cost(
         chosen[node.name] = _beside_consumers(graph, node, chosen, feasible)
 
     def reason(node: Node) -> str:
-        fits = feasible.wish(node).is_met_by(chosen[node.name])
+        fits = feasible.asked(node).is_met_by(chosen[node.name])
         return reason_of(node, *groups[node.name], colocation, fits=fits, otherwise="cost")
 
     return colocate_control_flow(

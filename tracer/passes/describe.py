@@ -44,7 +44,7 @@ def cut_graph_file(
     given: GraphFile, passes: Iterable[str] = (), placer: Placer = BY_RULE
 ) -> tuple[Graph, list[Partition]]:
     """The pruned and placed graph, and its partitions by device. Raises GraphError."""
-    check_graph(given.graph, given.devices, lookup)
+    check_graph(given.graph, given.devices, lookup, soft=placer.soft)
     run, client = given.run, given.client_device
     pruned = prune(given.graph, run.feeds, run.fetches, run.targets, client)
     placed = optimize(placer.place(pruned, given.devices, client, lookup), passes)

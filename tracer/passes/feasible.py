@@ -1,6 +1,7 @@
 """Which devices a node may go to: those that it asks for, and that have a kernel for its op.
 
-Nodes that must stay together may go where all of them may (whitepaper §3.2.1, §4.3).
+Nodes that must stay together may go where all of them may (whitepaper §3.2.1, §4.3). Under *soft
+placement* a request that nothing meets asks for its task only (TF `colocation_graph.cc`).
 """
 
 from collections.abc import Callable, Sequence
@@ -39,6 +40,10 @@ class Wish(NamedTuple):
         """Where the other's request goes, if this one has a kernel there."""
         return Wish(other.request, self._types_with(other))
 
+    def softened(self) -> "Wish":
+        """On any device of the same task."""
+        return Wish(DeviceSpec(self.request.job, self.request.task), self.types)
+
     def _types_with(self, other: "Wish") -> frozenset[str] | None:
         if self.types is None or other.types is None:
             return other.types if self.types is None else self.types
@@ -56,6 +61,8 @@ class Feasible:
         devices: Sequence[DeviceName],
         client_device: DeviceName,
         lookup: Callable[[str], OpDef],
+        *,
+        soft: bool = False,
     ) -> None:
         def rank(device: DeviceName) -> tuple[int, bool, DeviceName]:
             is_far = device.task_name != client_device.task_name
@@ -64,6 +71,8 @@ class Feasible:
         self._ranked = sorted(devices, key=rank)
         self._client = client_device
         self._lookup = lookup
+        self._is_soft = soft
+        self._asked: dict[tuple[str, str], Wish] = {}
         self._wishes: dict[tuple[str, str], Wish] = {}
         self._devices: dict[Wish, tuple[DeviceName, ...]] = {}
 
@@ -82,15 +91,28 @@ class Feasible:
         return devices[0]
 
     def wish(self, node: Node) -> Wish:
-        """Raises PlacementError if the request cannot be read."""
+        """What it asks for, softened if need be. Raises PlacementError if it cannot be read."""
         key = node.requested_device, node.op
         if key not in self._wishes:
+            self._wishes[key] = self._soften(self.asked(node))
+        return self._wishes[key]
+
+    def asked(self, node: Node) -> Wish:
+        """In its own words, met or not. Raises PlacementError if they cannot be read."""
+        key = node.requested_device, node.op
+        if key not in self._asked:
             try:
                 request = DeviceSpec.parse(node.requested_device)
             except ValueError as error:
                 raise PlacementError(f"{cannot_assign(node)}: {error}") from None
-            self._wishes[key] = Wish(request, self._types(node))
-        return self._wishes[key]
+            self._asked[key] = Wish(request, self._types(node))
+        return self._asked[key]
+
+    def _soften(self, wish: Wish) -> Wish:
+        """The same if a device meets it, or if none of its task could."""
+        if not self._is_soft or self.devices(wish) or not self.devices(wish.softened()):
+            return wish
+        return wish.softened()
 
     def _types(self, node: Node) -> frozenset[str] | None:
         """None for an op that nobody knows, too: whoever runs it will say so."""
@@ -110,9 +132,7 @@ class Feasible:
             own = self.wish(node)
             if not self.devices(Wish(own.request)):
                 raise no_such_device(node, self._ranked)
-            both = own.beside(shared)
-            if node.name in followers and not (both and self.devices(both)):
-                both = own.giving_way_to(shared)
+            both = self._together(own, shared, follows=node.name in followers)
             if both is None or not self.devices(Wish(both.request)):
                 raise no_common_device(node, first, group, self._ranked)
             if not self.devices(both):
@@ -121,3 +141,12 @@ class Feasible:
             first = node if shared.request == _ANY else first
             shared = both
         return shared
+
+    def _together(self, own: Wish, shared: Wish, *, follows: bool) -> Wish | None:
+        """Both at once, the one that follows giving way; None if they contradict each other."""
+        both = own.beside(shared)
+        if follows and not (both and self.devices(both)):
+            both = own.giving_way_to(shared)
+        if both is None and self._is_soft:
+            both = own.softened().beside(shared.softened())
+        return both and self._soften(both)

@@ -22,15 +22,18 @@ def place(
     devices: Sequence[DeviceName],
     client_device: DeviceName,
     lookup: Callable[[str], OpDef],
+    *,
+    soft: bool = False,
 ) -> Graph:
     """The same graph with `device` and `reason` on every node.
 
-    Reasons: `requested` as asked; `colocated` with its class; `resource` with the variable it uses,
-    whatever it asked for; `metadata` with the input whose shape it reads; `generator` a source,
-    with its consumers; `default` the client's device; `control_flow` with its data.
+    Reasons: `requested` as asked; `soft` beside what it asked; `colocated` with its class;
+    `resource` with the variable it uses, whatever it asked for; `metadata` with the input whose
+    shape it reads; `generator` a source, with its consumers; `default` the client's device;
+    `control_flow` with its data.
     Raises PlacementError naming the node, what it asked for and what there is.
     """
-    feasible = Feasible(devices, client_device, lookup)
+    feasible = Feasible(devices, client_device, lookup, soft=soft)
     colocation = Colocation(graph, lookup)
     placed: dict[str, tuple[str, str]] = {}
     alone: list[Node] = []
@@ -38,7 +41,7 @@ def place(
         wish = feasible.of_group(group, colocation.followers)
         device = feasible.preferred(wish)
         for node in group:
-            fits = feasible.wish(node).is_met_by(device)
+            fits = feasible.asked(node).is_met_by(device)
             placed[node.name] = str(device), reason_of(node, group, wish, colocation, fits=fits)
         if len(group) == 1:
             alone += group
@@ -65,6 +68,8 @@ def reason_of(
         return "requested"
     if node.name in colocation.followers:
         return "resource"
+    if node.requested_device:
+        return "soft"
     return otherwise if wish.request == Wish().request and node is group[0] else "colocated"
 
 
@@ -91,5 +96,9 @@ def _move_to_neighbours(
 def _move(
     node: Node, device: str, reason: str, placed: dict[str, tuple[str, str]], feasible: Feasible
 ) -> None:
-    if feasible.wish(node).is_met_by(DeviceName.parse(device)):
-        placed[node.name] = device, "requested" if node.requested_device else reason
+    name = DeviceName.parse(device)
+    if not feasible.wish(node).is_met_by(name):
+        return
+    if node.requested_device:
+        reason = "requested" if feasible.asked(node).is_met_by(name) else "soft"
+    placed[node.name] = device, reason

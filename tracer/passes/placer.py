@@ -15,10 +15,14 @@ PLACERS = ("tf", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Placer:
-    """`name` is one of PLACERS. Without `costs`, `cost` goes by estimates alone."""
+    """`name` is one of PLACERS. Without `costs`, `cost` goes by estimates alone.
+
+    `soft`: a node whose device is not there goes elsewhere in the task that it asks for.
+    """
 
     name: str = PLACERS[0]
     costs: Costs | None = None
+    soft: bool = False
 
     def place(
         self,
@@ -29,8 +33,9 @@ class Placer:
     ) -> Graph:
         """Raises PlacementError."""
         if self.name == "cost":
-            return place_by_cost(graph, devices, client_device, lookup, self.costs or Costs())
-        return place(graph, devices, client_device, lookup)
+            costs = self.costs or Costs()
+            return place_by_cost(graph, devices, client_device, lookup, costs, soft=self.soft)
+        return place(graph, devices, client_device, lookup, soft=self.soft)
 
     def predicted_ns(self, placed: Graph) -> int | None:
         """What a step will take; None where nobody asked for costs."""

@@ -144,7 +144,7 @@ class Master:
     ) -> MasterSession:
         env = self._worker.env
         names = [DeviceName.parse(device.name) for device in devices]
-        check = partial(check_graph, devices=names, lookup=env.lookup)
+        check = partial(check_graph, devices=names, lookup=env.lookup, soft=self._placer.soft)
         try:
             check(graph)
         except GraphError as error:

@@ -10,6 +10,7 @@ import torch
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
+from tracer.passes.placer import BY_RULE, Placer
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.client_names import check_fetch, feed_check, fetch_names, tensor_fed
 from tracer.runtime.cuda import CUDA
@@ -323,6 +324,7 @@ class DirectSession(Session):
         step_timeout_s: float = STEP_TIMEOUT_S,
         executor: ExecutorKind = "generated",
         driver: Driver = CUDA,
+        placer: Placer = BY_RULE,
     ) -> None:
         task = TaskName(LOCALHOST, 0)
         env = WorkerEnv(
@@ -334,7 +336,7 @@ class DirectSession(Session):
         )
         self.worker = Worker(env, WorkerCache())
         cluster = ClusterSpec.of_counts(**{LOCALHOST: 1})
-        self._owned = Master(self.worker, cluster, step_timeout_s=step_timeout_s)
+        self._owned = Master(self.worker, cluster, step_timeout_s=step_timeout_s, placer=placer)
         super().__init__(self._owned, graph, tracing)
 
     def close(self) -> None:

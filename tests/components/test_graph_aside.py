@@ -51,6 +51,7 @@ def with_reason(reason: str) -> list[NodeRow]:
     [
         *("requested", "colocated", "resource", "metadata", "generator", "default"),
         *("control_flow", "control_loop", "cost", "cut", "", "odd"),
+        *("soft", "replicated", "bf16", "schedule_recvs", "default, folded", "odd, folded"),
     ],
 )
 def test_every_reason_is_said_in_words(reason: str, lang: Lang) -> None:
@@ -58,7 +59,8 @@ def test_every_reason_is_said_in_words(reason: str, lang: Lang) -> None:
     assert "ApplyGradientDescent" in words
     assert "ps:1 / CPU:0" in words
     assert reason != "resource" or words.count("w1 ") >= 2
-    assert reason != "odd" or "odd" in words
+    assert ("odd" in reason) == ("“odd" in words)
+    assert reason != "soft" or "/job:ps " in words
 
 
 def test_a_node_tells_what_it_took() -> None:

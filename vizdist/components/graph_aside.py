@@ -84,10 +84,11 @@ def _node(facts: NodeFacts, step: StepInfo | None, lang: Lang) -> list[Component
 
 
 def _placement(facts: NodeFacts, lang: Lang) -> Component:
-    reason = facts.reason or "none"
+    reason, _, folded = (facts.reason or "none").partition(", ")
     values = {"requested": facts.requested, "tied": facts.tied_to, "reason": facts.reason}
     known = (
         "requested",
+        "soft",
         "colocated",
         "resource",
         "metadata",
@@ -96,18 +97,23 @@ def _placement(facts: NodeFacts, lang: Lang) -> Component:
         "control_flow",
         "control_loop",
         "cost",
+        "replicated",
+        "bf16",
+        "schedule_recvs",
         "cut",
         "none",
     )
-    key = reason if reason in known else "other"
+    is_known = reason in known and folded in ("", "folded")
+    key = reason if is_known else "other"
     if key in ("colocated", "resource") and not facts.tied_to:
         key += "_alone"
-    chip = t(f"graph.reason.{reason}", lang) if reason in known else reason
+    chip = t(f"graph.reason.{reason}", lang) if is_known else facts.reason
     where = " / ".join(part for part in (facts.box, facts.device) if part)
     top: list[Component] = [html.B(where or t("graph.reason.none", lang), className="cut")]
     top += [html.Span(chip, className="chip outline")] if where else []
-    why = html.P(rich(f"graph.why.{key}", lang, **values))
-    return html.Div([html.Div(top, className="placement-head"), why], className="placement")
+    why = [html.P(rich(f"graph.why.{key}", lang, **values))]
+    why += [html.P(t("graph.why.folded", lang))] if folded and is_known else []
+    return html.Div([html.Div(top, className="placement-head"), *why], className="placement")
 
 
 def _step_part(facts: NodeFacts, step: StepInfo, lang: Lang) -> Component:

@@ -8,7 +8,14 @@ import pytest
 
 from tests.golden_cases import GOLDEN
 from tracer.cli import main as tracer
-from vizdist.analysis.mechanisms import failures, preparation, sessions, stages, transfers
+from vizdist.analysis.mechanisms import (
+    failures,
+    leftovers,
+    preparation,
+    sessions,
+    stages,
+    transfers,
+)
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.step_report import SECTIONS, steps_of
@@ -143,3 +150,21 @@ def test_the_op_that_failed_is_the_root_and_its_echoes_are_derived(tmp_path: Pat
     [says, *_] = failures.tell(found, "en")
     assert "worker:1 failed in step 3" in says
     assert failures.find(one(failed.trace, 2)) is None
+
+
+def test_what_a_deadlock_left_is_told_of_all_tasks_by_key(tmp_path: Path) -> None:
+    flags = ("--in-process", "--step-timeout", "1", "--out", str(tmp_path / "t"))
+    assert tracer(["run", "deadlock", *flags]) == 1
+    found = leftovers.find(one(open_trace(tmp_path / "t"), 1))
+    assert found is not None
+    alone = [each for each in found.alone if "edge" in each.key]
+    assert {each.side for each in alone} == {"recv"}
+    assert len({each.task for each in alone}) == 2
+    for each in alone:
+        source, life, target, edge, frame = each.key.split(";")
+        assert source.startswith("/job:")
+        assert int(life, 16)
+        assert each.task.replace(":", "/replica:0/task:") in target
+        assert edge.startswith("edge_")
+        assert frame == "0:0"
+        assert each.waited_ns > 0.5e9

@@ -171,6 +171,25 @@ def test_an_element_of_another_kind_is_refused(value: torch.Tensor, says: str) -
     assert q.size == 0
 
 
+def test_too_many_components_are_counted_on_both_sides() -> None:
+    q = Bench()
+    with pytest.raises(OpError, match=r"for FIFOQueue 'q'. Expected 1, got 2") as put:
+        q.put(1.0, 2.0)
+    q.types = ["float32", "float32"]
+    with pytest.raises(OpError, match=r"for FIFOQueue 'q'. Expected 1, got 2") as taken:
+        q.take()
+    assert (put.value.code, taken.value.code) == ("INVALID_ARGUMENT", "INVALID_ARGUMENT")
+    with pytest.raises(OpError, match="q has 1 component_types and 2 shapes"):
+        Bench(shapes=[[], []])
+
+
+def test_every_negative_capacity_is_without_bound_and_none_is_refused() -> None:
+    q = Bench(capacity=-2)
+    assert q.put(1.0).is_over()
+    with pytest.raises(OpError, match="q has capacity 0, so no element could ever be put"):
+        Bench(capacity=0)
+
+
 def test_two_graphs_share_a_queue_by_name_and_must_agree_on_it() -> None:
     q = Bench(capacity=2, shared_name="work")
     attrs = {"component_types": ["float32"], "shared_name": "work"}

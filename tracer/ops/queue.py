@@ -86,6 +86,7 @@ class FIFOQueue:
         self._go_on()
 
     def _check(self, element: Element) -> None:
+        self.check_number(len(element))
         for number, (value, wanted) in enumerate(zip(element, self.components, strict=True)):
             found = spec_of(value)
             if found.dtype != wanted.dtype or not _fits(found.shape, wanted.shape):
@@ -95,6 +96,14 @@ class FIFOQueue:
                     f"Expected {wanted.dtype} {list(wanted.shape)}, got {found.dtype} "
                     f"{list(found.shape)}",
                 )
+
+    def check_number(self, components: int) -> None:
+        if components != (wanted := len(self.components)):
+            raise OpError(
+                "INVALID_ARGUMENT",
+                f"Wrong number of components in tuple for FIFOQueue '{self.name}'. "
+                f"Expected {wanted}, got {components}",
+            )
 
     def _take_back(self, waits: deque[_Wait], wait: _Wait) -> None:
         with self._lock:
@@ -152,7 +161,7 @@ def _fits(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _bind_queue(node: Node, context: OpContext) -> Kernel:
     name = node.attrs.get("shared_name") or node.name
-    capacity, components = int(node.attrs.get("capacity", UNBOUNDED)), _components(node)
+    capacity, components = _capacity(node), _components(node)
     queue = context.resources.resource(
         node.attrs.get("container", ""), name, lambda: FIFOQueue(name, capacity, components)
     )
@@ -165,12 +174,30 @@ def _bind_queue(node: Node, context: OpContext) -> Kernel:
     return lambda: queue
 
 
+def _capacity(node: Node) -> int:
+    """Every negative one is without bound, as in TF."""
+    capacity = int(node.attrs.get("capacity", UNBOUNDED))
+    if not capacity:
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"{node.name} has capacity 0, so no element could ever be put; "
+            f"it must be at least 1, or {UNBOUNDED} for a queue without bound",
+        )
+    return max(capacity, UNBOUNDED)
+
+
 def _components(node: Node) -> Specs:
     types = node.attrs["component_types"]
     for dtype in types:
         if dtype != "string":
             torch_dtype(dtype)
     shapes = node.attrs.get("shapes") or [[-1]] * len(types)
+    if len(shapes) != len(types):
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"{node.name} has {len(types)} component_types and {len(shapes)} shapes; "
+            "give a shape a component, or none at all",
+        )
     pairs = zip(types, shapes, strict=True)
     return tuple(TensorSpec(dtype, tuple(shape)) for dtype, shape in pairs)
 
@@ -179,8 +206,14 @@ def _put(done: Done, queue: FIFOQueue, *components: Any) -> Cancel:
     return queue.put(done, components)
 
 
-def _take(done: Done, queue: FIFOQueue) -> Cancel:
-    return queue.take(done)
+def _bind_take(node: Node, _context: OpContext) -> AsyncKernel:
+    components = len(node.attrs["component_types"])
+
+    def take(done: Done, queue: FIFOQueue) -> Cancel:
+        queue.check_number(components)
+        return queue.take(done)
+
+    return take
 
 
 def _bind_close(node: Node, _context: OpContext) -> Kernel:
@@ -215,7 +248,7 @@ OPS: tuple[OpDef, ...] = (
     ),
     OpDef(
         "QueueDequeueV2",
-        _always(_take),
+        _bind_take,
         num_outputs=lambda node: len(node.attrs["component_types"]),
         stateful=True,
         is_async=True,

@@ -127,3 +127,29 @@ def test_a_step_in_which_nothing_is_sent_meets_nowhere(
         assert session.run("minus:0").tolist() == [-1.0]
         assert session.worker.rendezvous.running() == []
     assert running == [num_rendezvous] * 3
+
+
+def test_one_name_alone_is_one_fetch_or_feed_wherever_several_may_stand() -> None:
+    threes = torch.full((3,), 3.0)
+    with DirectSession(scaled()) as session:
+        (made,) = session.make_callable("y:0", "x:0")(threes)
+        part = session.partial_run_setup("y:0", "x:0")
+        (parted,) = part.run("y:0", {"x:0": threes})
+    assert made is not None
+    assert parted is not None
+    assert made.tolist() == parted.tolist() == [6.0, 6.0, 6.0]
+
+
+class Unclosable(DirectSession):
+    """Its master is lost when it closes."""
+
+    def close(self) -> None:
+        super().close()
+        raise StepError("UNAVAILABLE", "the master is gone")
+
+
+def test_what_went_wrong_inside_is_said_not_what_then_went_wrong_in_closing() -> None:
+    with pytest.raises(ValueError, match="the root cause"), Unclosable(scaled()):
+        raise ValueError("the root cause")
+    with pytest.raises(StepError, match="the master is gone"), Unclosable(scaled()):
+        pass

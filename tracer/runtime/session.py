@@ -1,6 +1,7 @@
 """The client's side: a graph, a master, one `run` a step (TF `session.py`, `direct_session.cc`)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
@@ -147,21 +148,23 @@ class Session:
 
     def make_callable(
         self,
-        fetches: Sequence[str],
-        feeds: Sequence[str] = (),
+        fetches: str | Sequence[str],
+        feeds: str | Sequence[str] = (),
         record: Mapping[str, str] | None = None,
     ) -> "SessionCallable":
         """The same as a function of the fed tensors, whose names the master knows from now on."""
         self._check_open()
-        plan = self._plan(tuple(fetches), tuple(feeds))
+        plan = self._plan(fetch_names(fetches), fetch_names(feeds))
         return SessionCallable(
             self, plan, self._master.make_callable(self.handle, plan.request), record
         )
 
-    def partial_run_setup(self, fetches: Sequence[str], feeds: Sequence[str] = ()) -> "PartialRun":
+    def partial_run_setup(
+        self, fetches: str | Sequence[str], feeds: str | Sequence[str] = ()
+    ) -> "PartialRun":
         """A step whose feeds come, and whose fetches are taken, in several calls, each once."""
         self._check_open()
-        plan = self._plan(tuple(fetches), tuple(feeds))
+        plan = self._plan(fetch_names(fetches), fetch_names(feeds))
         handle = self._master.partial_run_setup(self.handle, plan.request)
         self.num_steps += 1
         return PartialRun(self, handle, self._tracing.step(self.num_steps))
@@ -243,11 +246,11 @@ class Session:
         self,
         handle: str,
         context: SpanContext,
-        fetches: Sequence[str],
+        fetches: str | Sequence[str],
         feeds: Mapping[str, torch.Tensor],
     ) -> list[Value]:
         self._check_open()
-        plan = self._plan(tuple(fetches), tuple(feeds))
+        plan = self._plan(fetch_names(fetches), tuple(feeds))
         fed = plan.feeds(feeds)
 
         def send(context: SpanContext) -> RunStepResult:
@@ -271,8 +274,10 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """What went wrong inside is said, not what then went wrong in closing."""
+        with suppress(StepError) if error is not None else nullcontext():
+            self.close()
 
 
 class SessionCallable:
@@ -302,7 +307,9 @@ class PartialRun:
         self._context = context
 
     def run(
-        self, fetches: Sequence[str] = (), feeds: Mapping[str, torch.Tensor] = MappingProxyType({})
+        self,
+        fetches: str | Sequence[str] = (),
+        feeds: Mapping[str, torch.Tensor] = MappingProxyType({}),
     ) -> list[Value]:
         """Brings some feeds, takes some fetches. Raises StepError for one that came before."""
         return self._session._run_part(self.handle, self._context, fetches, feeds)

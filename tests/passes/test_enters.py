@@ -1,4 +1,4 @@
-"""Where the Enters of a value go that comes in through two loops."""
+"""Where the Enters of a value go, and what goes with them."""
 
 from tracer.model.cluster import DeviceName
 from tracer.model.graph_builder import GraphBuilder
@@ -29,3 +29,31 @@ def test_an_enter_of_an_enter_goes_to_the_consumer_of_both() -> None:
         b.replace(name, requested_device=str(FAR))
     placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
     assert {placed[name].device for name in entered} == {str(NEAR)}
+
+
+def test_a_switch_follows_an_enter_that_moves_and_so_does_the_enter_of_its_predicate() -> None:
+    """Elsewhere the predicate would be handed to the first iteration only."""
+    b = GraphBuilder()
+    frame = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
+    with b.device("/job:worker/task:0"):
+        x, p = b.placeholder([], name="x"), b.op("Placeholder", name="p", dtype="bool", shape=[])
+        value = b.op("Enter", x, name="value", **frame)
+        with b.device("/job:worker/task:1"):
+            b.op("Mul", value, value, name="product")
+        predicate = b.op("Enter", p, name="predicate", **frame)
+        b.op("Switch", value, predicate, name="switch")
+    placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
+    moved = {name: placed[name].device for name in ("value", "predicate", "switch")}
+    assert moved == dict.fromkeys(moved, str(FAR))
+
+
+def test_an_enter_and_the_switch_of_its_value_stay_with_the_switch() -> None:
+    b = GraphBuilder()
+    frame = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
+    with b.device("/job:worker/task:0"):
+        x, p = b.placeholder([], name="x"), b.op("Placeholder", name="p", dtype="bool", shape=[])
+        value, predicate = (b.op("Enter", each, **frame) for each in (x, p))
+    with b.device("/job:worker/task:1"):
+        b.op("Switch", value, predicate, name="switch")
+    placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
+    assert {placed[name].device for name in (value.node, predicate.node, "switch")} == {str(FAR)}

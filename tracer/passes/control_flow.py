@@ -31,20 +31,15 @@ def colocate_control_flow(graph: Graph) -> Graph:
     """Moves control flow to its data, whatever was asked for: so conditions and loops cross less.
 
     A Switch goes with its data, an Exit with what it ends, an Enter or NextIteration with its first
-    consumer. For a placed graph, and in its order; TF walks it depth-first, which once in some 200
-    graphs leaves a Switch behind a Switch where the first one was.
+    consumer, and each as far as that one goes itself. For a placed graph; TF walks it depth-first,
+    which once in some 200 graphs leaves a Switch behind a Switch where the first one was.
     """
     if not any(node.op in CONTROL_FLOW for node in graph.nodes):
         return graph
     order = graph.topological()
     position = {name: i for i, name in enumerate(order)}
-    device = {node.name: node.device for node in graph.nodes}
-    for name in order:
-        if graph[name].op != "Enter":
-            device[name] = device[_leader(graph, name, position)]
-    for name in reversed(order):  # of two Enters in a row, the inner one goes first
-        if graph[name].op == "Enter":
-            device[name] = device[_leader(graph, name, position)]
+    leader = {name: _leader(graph, name, position) for name in order}
+    device = {name: graph[_last_leader(name, leader, position)].device for name in order}
     return Graph(
         node
         if node.device == device[node.name]
@@ -62,6 +57,15 @@ def _leader(graph: Graph, name: str, position: dict[str, int]) -> str:
         consumers = [edge.dst for edge in graph.out_edges(name) if not edge.is_control]
         return min(consumers, key=position.__getitem__, default=name)
     return name
+
+
+def _last_leader(name: str, leader: dict[str, str], position: dict[str, int]) -> str:
+    """Who stays; of an Enter and the Switch of its value, which follow each other, the Switch."""
+    way = [name]
+    while leader[way[-1]] not in way:
+        way.append(leader[way[-1]])
+    circle = way[way.index(leader[way[-1]]) :]
+    return max(circle, key=position.__getitem__)
 
 
 def add_control_loops(graph: Graph) -> Graph:

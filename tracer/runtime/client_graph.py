@@ -138,7 +138,8 @@ class GraphMaker:
                 )  # asked when the session was made
             partitions = partition_by_worker(placed, lives)
             tell_partition(span.set, "worker", partitions)
-        partitions = optimize_cut(placed, partitions, self.passes, self._optimizing)
+        if not signature.is_partial:  # else work may wait for a feed of a later call
+            partitions = optimize_cut(placed, partitions, self.passes, self._optimizing)
         stages: dict[str, Graph | list[Partition]] = {
             "full": self.graph,
             "pruned": pruned,

@@ -10,20 +10,27 @@ from bisect import bisect_right
 from collections.abc import Mapping
 
 from tracer.model.graph import Edge, Graph, Node, Partition
+from tracer.ops.registry import TABLE
 from tracer.passes.frames import CONTROL_FLOW, MERGES, NEXT_ITERATIONS, ROOT, Frames
 from tracer.passes.keys import RECVS
 
 EPOCHS = 100  #: as in TF
 PREFETCH = 6  #: epochs by which a recv begins early, as in TF
 
+_WAITING = frozenset(name for name, op in TABLE.items() if op.is_async)
+
 
 def schedule_recvs(placed: Graph, partitions: list[Partition]) -> list[Partition]:
     """The partitions with a ControlTrigger and a control edge for each recv that can wait.
 
     Times are those of the whole placed graph, and grow along all its edges: a recv that follows
-    earlier work of its device can close no circle, through whatever tasks. Recvs in loops already
-    follow their iteration.
+    earlier work of its device can close no circle of them, through whatever tasks. Recvs in loops
+    already follow their iteration. A graph with a queue stays as it is: work may wait for an element
+    without an edge that says so, and a recv after it for the very value that it lacks. So does
+    work wait for a feed of a later call; who runs steps in parts must not schedule them.
     """
+    if any(node.op in _WAITING for node in placed.nodes):
+        return partitions
     starts = latest_starts(placed)
     in_loops = _in_loops(placed)
     outside = {name: start for name, start in starts.items() if name not in in_loops}

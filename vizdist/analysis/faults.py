@@ -30,10 +30,18 @@ class RootCause:
     step: int = 0
     proof: tuple[int, ...] = ()
 
+    @property
+    def error(self) -> str:
+        """How the messages of what failed for it begin; "" where no error is known."""
+        return str(self.values.get("error", "")).removesuffix("…")
+
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """`tasks` ended badly; `unfinished`, `errors` count spans by task, `proof` are some of them."""
+    """`tasks` ended badly; `unfinished`, `errors` count spans by task, `proof` are some of them.
+
+    The run as a whole, which holds every error, is not counted.
+    """
 
     cause: RootCause | None
     error: str
@@ -116,7 +124,8 @@ def _shown(trace: Trace, guilty: str, most: int = 5) -> Spans:
 
 
 def _by_task(trace: Trace, flag: int) -> dict[str, int]:
-    rows = trace.all.row[(trace.all.flags & flag) != 0]
+    spans = trace.all
+    rows = spans.row[((spans.flags & flag) != 0) & ~spans.is_kind("run")]
     counts = np.bincount(rows, minlength=len(trace.rows))
     found: dict[str, int] = {}
     for row, count in zip(trace.rows, counts.tolist(), strict=True):

@@ -58,18 +58,20 @@ def look_next(trace: Trace) -> list[Finding]:
 def _faults(trace: Trace) -> Iterator[Finding]:
     wrong = faults(trace)
     if wrong.proof and (wrong.unfinished or wrong.errors):
-        [place] = trace.places(np.array(wrong.proof[:1], np.uint64)).tolist()
-        first = trace.all.take(np.array([place]))
-        key, counts = "unfinished", wrong.unfinished
-        if not counts:
-            key, counts = "errors", wrong.errors
+        first = trace.span(wrong.proof[0])
+        error = wrong.cause.error if wrong.cause else ""
+        key = "unfinished" if wrong.unfinished else "errors"
+        if key == "errors" and first.status and error not in first.status:
+            key = "stopped"
+        counts = wrong.unfinished or wrong.errors
         values = {
             "count": sum(counts.values()),
             "tasks": ", ".join(counts),
-            "name": str(first.text("name")[0]) or str(first.text("kind")[0]),
-            "task": str(first.task[0]),
+            "name": first.name or first.kind,
+            "task": first.task,
+            "error": error,
         }
-        yield Finding(key, "error", 0, values, wrong.proof, int(first.step[0]))
+        yield Finding(key, "error", 0, values, wrong.proof, first.step)
     if wrong.num_missing:
         yield Finding("missing", "error", 0, {"count": wrong.num_missing})
 

@@ -220,6 +220,46 @@ def test_what_a_spreadsheet_would_compute_is_text(text: str) -> None:
     assert plain(text) == f"'{text}"
 
 
+def foreign_file(path: Path, *tasks: str) -> Path:
+    """A resource a service, each with one span of its own name."""
+    resources = [
+        {
+            "resource": {
+                "attributes": [{"key": "service.name", "value": {"stringValue": task}}]
+            },
+            "scopeSpans": [
+                {
+                    "scope": {"name": "library", "version": "2"},
+                    "spans": [
+                        {
+                            "traceId": f"{number:032x}", "spanId": f"{number:016x}",
+                            "name": f"span {number}",
+                            "startTimeUnixNano": str(number * 1_000_000_000),
+                            "endTimeUnixNano": str(number * 1_000_000_000 + 500),
+                        }
+                    ],
+                }
+            ],
+        }
+        for number, task in enumerate(tasks, 1)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"resourceSpans": resources}) + "\n")
+    return path
+
+
+def test_no_name_of_a_task_leads_out_of_the_folder_or_is_lost(tmp_path: Path) -> None:
+    tasks = ("a", "../../escaped/evil", "a/b", "a:b", "checkout 17", "..", "", "长" * 300)
+    inside = tmp_path / "in" / "side"
+    inside.mkdir(parents=True)
+    out = inside / "s.trace"
+    foreign = foreign_file(tmp_path / "trav.otlp.jsonl", *tasks)
+    assert main(["import", str(foreign), "-o", str(out)]) == 0
+    assert len(list((out / "spans").iterdir())) == len(tasks)
+    assert {path.name for path in tmp_path.iterdir()} == {"in", foreign.name}
+    assert [path.name for path in inside.iterdir()] == ["s.trace"]
+    assert sorted(open_trace(out).tasks) == sorted(open_trace(foreign).tasks)
+
+
 @pytest.mark.parametrize(
     ("out", "hint"), [("run.trace", "is there already"), ("no/such/x.csv", "there is no folder")]
 )

@@ -9,6 +9,7 @@ NAME.trace/
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ LOGS = "logs"
 INDEX = "index"
 SPANS_SUFFIX = ".otlp.jsonl.gz"
 SEGMENT_SUFFIX = ".arrow"
+STEM_LETTERS = 50  #: of a task's name in a file's; at most 4 bytes each, and 255 is the usual limit
 SEGMENT_ROWS = 1_000_000  #: spans a segment holds at most
 COLUMNS_FORMAT = 1  #: raised when COLUMNS changes in a way old readers cannot follow
 
@@ -149,9 +151,17 @@ def manifest_path(folder: Path) -> Path:
 
 
 def spans_path(folder: Path, task: str, attempt: int) -> Path:
-    """`worker:0` is written `worker-0`: a colon is not a letter everywhere."""
-    return folder / SPANS / f"{task.replace(':', '-')}.{attempt}{SPANS_SUFFIX}"
+    return folder / SPANS / f"{file_stem(task)}.{attempt}{SPANS_SUFFIX}"
 
 
 def log_path(folder: Path, task: str) -> Path:
-    return folder / LOGS / f"{task.replace(':', '-')}.log"
+    return folder / LOGS / f"{file_stem(task)}.log"
+
+
+def file_stem(task: str) -> str:
+    """`worker:0` is written `worker-0`: a colon is not a letter everywhere.
+
+    A task of a foreign trace may have any name, but no name leads out of the folder or is too long
+    for a file system. Two tasks may share a stem.
+    """
+    return re.sub(r"^\.+|[^\w. -]", "-", task)[:STEM_LETTERS] or "-"

@@ -4,15 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import orjson
 
-from tracer.model.trace_folder import Manifest, manifest_path, spans_path
+from tracer.model.trace_folder import SPANS, Manifest, manifest_path, spans_path
 from vizdist.store.exporters.documents import Document, documents_of
 from vizdist.store.gzip_members import packed_member
 from vizdist.store.otlp_record import task_of
-from vizdist.store.otlp_spans import camel_keys
+from vizdist.store.otlp_spans import attributes_of, camel_keys
 from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
 
@@ -62,11 +62,12 @@ def _write_folder(
 ) -> int:
     """The columns are left to whoever opens it, who makes an index."""
     folder.mkdir()
+    (folder / SPANS).mkdir()
     written: dict[str, int] = defaultdict(int)
+    paths: dict[str, Path] = {}
     for group in _groups(documents):
         for task, own in _by_task(group).items():
-            path = spans_path(folder, task, 0)
-            path.parent.mkdir(exist_ok=True)
+            path = paths[task] = paths.get(task) or _free_path(folder, task)
             with path.open("ab") as file:
                 written[task] += _write_lines(file, own, packed=True)
     text = _counted(redactor.manifest(trace.manifest), written).to_json()
@@ -74,13 +75,32 @@ def _write_folder(
     return sum(written.values())
 
 
+def _free_path(folder: Path, task: str) -> Path:
+    """Tasks of different names, whose files would be called the same, share none."""
+    attempt = 0
+    while (path := spans_path(folder, task, attempt)).exists():
+        attempt += 1
+    return path
+
+
 def _by_task(documents: Iterable[Document]) -> dict[str, list[Document]]:
     found: dict[str, list[Document]] = defaultdict(list)
     for document in documents:
         for resource_spans in camel_keys(document).get("resourceSpans", ()):
-            task = task_of(camel_keys(resource_spans).get("resource") or {}, "")
-            found[task].append({"resourceSpans": [resource_spans]})
+            resource = camel_keys(camel_keys(resource_spans).get("resource"))
+            task = task_of(resource)
+            own = {**camel_keys(resource_spans), "resource": _told_of(resource, task)}
+            found[task].append({"resourceSpans": [own]})
     return found
+
+
+def _told_of(resource: dict[str, Any], task: str) -> dict[str, Any]:
+    """Says whose it is: the name of a file in a folder says so only of our own tasks."""
+    attributes = resource.get("attributes") or []
+    if "vizdist.task" in attributes_of(attributes):
+        return resource
+    said = {"key": "vizdist.task", "value": {"stringValue": task}}
+    return {**resource, "attributes": [*attributes, said]}
 
 
 def _counted(manifest: Manifest, written: dict[str, int]) -> Manifest:

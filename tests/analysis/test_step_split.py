@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.store.sample_trace import training_step, write_trace
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.step_split import CLASSES, is_update, paint, split_of_client, split_step
 from vizdist.store.trace import Trace, open_trace
@@ -53,6 +54,22 @@ def test_an_op_at_a_queue_waits_and_does_not_compute(tmp_path: Path) -> None:
     parts = split_of_client(trace, trace.step(1)).parts
     assert (parts["compute"], parts["wait"]) == (0, 200 + 50)
     assert "mm" not in [total.name for total in op_totals(trace)]
+
+
+def test_a_value_that_never_came_was_awaited_and_nothing_was_on_its_way(tmp_path: Path) -> None:
+    """No Send, and the recv, its call and the ps that served it were given up at the end."""
+    given_up = [
+        span._replace(wait=0, bytes=0, link=0, flags=span.flags | Flag.ERROR)
+        if span.name in ("w", "RecvTensor")
+        else span
+        for span in training_step(1)
+        if span.kind != "rendezvous.send"
+    ]
+    trace = open_trace(write_trace(tmp_path / "given_up.trace", given_up))
+    worker, ps = split_step(trace, trace.step(1))
+    assert (worker.parts["transfer"], worker.parts["wait"]) == (0, 150 - 30)
+    assert worker.parts["rpc"] == 40 + 30
+    assert ps.parts["transfer"] == 0
 
 
 INTERVALS = some.lists(some.tuples(some.integers(-50, 150), some.integers(0, 60)), max_size=6)

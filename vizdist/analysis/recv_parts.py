@@ -6,6 +6,7 @@ count is what came between the request and its wait; a value exists no earlier t
 hands it over begins.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,13 +54,23 @@ def recv_parts(trace: Trace, spans: Spans) -> RecvParts:
 
 
 def value_at(trace: Trace, recvs: Spans) -> Array:
-    """When the value of each recv came into being: its wait was over, and its Send had begun."""
-    instants: Array = recvs.start + recvs.wait
+    """When the value of each recv came into being: its wait was over, and its Send had begun.
+
+    Where it never came, the end of the recv.
+    """
+    instants: Array = np.where(never_came(recvs.columns), recvs.end, recvs.start + recvs.wait)
     linked = np.flatnonzero(recvs.link)
     send = trace.places(recvs.link[linked])
     begun = np.where(send >= 0, trace.all.start[send], 0)
     instants[linked] = np.maximum(instants[linked], begun)
     return instants
+
+
+def never_came(columns: Mapping[str, Array]) -> Array:
+    """Whether a recv was given up, or is not over, and no Send is known to have served it."""
+    given_up = (columns["flags"] & (Flag.ERROR | Flag.UNFINISHED)) != 0
+    mask: Array = given_up & (columns["link"] == 0)
+    return mask
 
 
 def _call_of(recvs: Spans, calls: Spans) -> Array:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
@@ -134,8 +135,9 @@ def _intervals(trace: Trace, own: Spans) -> list[Interval]:
 
 
 def _sent(trace: Trace, own: Spans) -> Interval:
-    """From when a value exists that another task asked for until it arrived there."""
-    served = own.take(_is_tensor(own))
+    """From when a value exists that another task asked for until it arrived there, if it did."""
+    handed_over = (own.flags & (Flag.ERROR | Flag.UNFINISHED)) == 0
+    served = own.take(_is_tensor(own) & handed_over)
     client = trace.places(served.parent)
     arrived = np.where(client >= 0, trace.all.end[client], 0)
     return served.start + served.wait, np.maximum(served.end, arrived)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from vizdist.analysis.recv_parts import value_at
+from vizdist.analysis.recv_parts import never_came, value_at
 from vizdist.analysis.step_split import is_wait, op_mask
 from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
@@ -69,7 +69,8 @@ def _rows_of(segment: Segment) -> Iterable[dict[str, _Task]]:
     columns = segment.columns
     ops = segment.is_kind("op.run") & ~op_mask(segment, is_wait)
     recvs = segment.is_kind("rendezvous.recv")
-    instants = columns["start"] + columns["wait"]
+    known = columns["start"] + columns["wait"]
+    instants = np.where(never_came(columns), columns["end"], known)
     linked = np.flatnonzero(recvs & (columns["link"] != 0))
     send = segment.places(columns["link"][linked])  # one in another segment is not looked for
     begun = np.where(send >= 0, columns["start"][send], 0)

@@ -93,6 +93,17 @@ def test_what_became_of_a_transfer_is_told(
     assert the_transfer(one).is_deferred
 
 
+def test_where_no_value_came_nobody_was_the_first(step_of: Callable[..., OneStep]) -> None:
+    for flag in (Flag.ERROR, Flag.UNFINISHED):
+        one = step_of(changed(RECV, flags=flag, link=0, wait=0), without("rpc.server"))
+        row = the_transfer(one)
+        assert (row.first, row.wait_ns, row.transfer_ns) == ("nobody", 200, 0)
+        told = list(transfers.tell(transfers.Transfers([row]), "en"))
+        assert "there first in 0, the request in 0" in told[0]
+        assert told[1] == "  1 recv got no value"
+    assert the_transfer(step_of(changed(RECV, flags=Flag.ERROR))).first == "receiver"
+
+
 def test_in_a_loop_each_iteration_is_a_transfer_of_its_own(
     step_of: Callable[..., OneStep],
 ) -> None:

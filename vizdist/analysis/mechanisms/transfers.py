@@ -1,5 +1,6 @@
 """Every tensor that went from device to device in a step: how large, how long, who was first."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,18 +10,20 @@ from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title, tensor_title
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import listed, short_id, table
-from vizdist.analysis.recv_parts import recv_parts
+from vizdist.analysis.recv_parts import never_came, recv_parts
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, size
 from vizdist.store.details import hex_id
 
-First = Literal["sender", "receiver"]
+First = Literal["sender", "receiver", "nobody"]
 State = Literal["done", "dead", "aborted", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
     """One recv. `first`: the value lay there before it was asked for (`sender`), or after.
+
+    `nobody`: no value came.
 
     `is_deferred`: it was asked for before its step had begun where the value is made. `frame` is a
     decimal number as in the key, empty outside loops.
@@ -62,6 +65,7 @@ def find(one: OneStep) -> Transfers | None:
         recvs.bytes.tolist(),
         parts.wait.tolist(),
         parts.transfer.tolist(),
+        never_came(recvs.columns).tolist(),
         recvs.flags.tolist(),
         recvs.span.tolist(),
         recvs.link.tolist(),
@@ -73,7 +77,14 @@ def find(one: OneStep) -> Transfers | None:
 
 
 def _transfer(
-    text: str, num_bytes: int, wait: int, transfer: int, flags: int, recv: int, send: int
+    text: str,
+    num_bytes: int,
+    wait: int,
+    transfer: int,
+    is_lost: bool,
+    flags: int,
+    recv: int,
+    send: int,
 ) -> Transfer:
     key = _key_of(text)
     return Transfer(
@@ -85,7 +96,7 @@ def _transfer(
         num_bytes,
         wait,
         transfer,
-        "receiver" if wait > 0 else "sender",
+        "nobody" if is_lost else "receiver" if wait > 0 else "sender",
         _state(flags),
         bool(flags & Flag.DEFERRED),
         bool(flags & Flag.REMOTE),
@@ -112,14 +123,16 @@ def _state(flags: int) -> State:
 
 
 def tell(found: Transfers, lang: Lang) -> Iterator[str]:
-    sender = sum(row.first == "sender" for row in found.rows)
+    firsts = Counter(row.first for row in found.rows)
     values = {
         "bytes": str(size(found.num_bytes)),
-        "sender": sender,
-        "receiver": len(found.rows) - sender,
+        "sender": firsts["sender"],
+        "receiver": firsts["receiver"],
         "count": len(found.rows),
     }
     yield f"  {t('mechanisms.transfers.all', lang, **values)}"
+    if firsts["nobody"]:
+        yield f"  {t('mechanisms.transfers.none_came', lang, count=firsts['nobody'])}"
     columns = ("tensor", "from", "to", "tag", "bytes", "wait", "transfer", "first", "state")
     is_tagged = any(row.frame for row in found.rows)
     shown = [at for at, name in enumerate(columns) if is_tagged or name != "tag"]

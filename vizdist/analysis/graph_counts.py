@@ -27,16 +27,17 @@ def graph_counts(graph: GraphTable) -> GraphCounts:
     sends = _sends(last)
     placed = graph.stages.get("placed") or last
     return GraphCounts(
-        {stage: sum(not _is_client(row) for row in rows) for stage, rows in graph.stages.items()},
+        {stage: len(own_nodes(rows)) for stage, rows in graph.stages.items()},
         len({row.device for row in placed if row.device}),
         len(sends),
         sum(send.attrs.get("edge_kind") == "control" for send in sends),
     )
 
 
+def own_nodes(rows: Sequence[NodeRow]) -> list[NodeRow]:
+    """The nodes of the graph itself: without the client's ends."""
+    return [row for row in rows if not row.attrs.get("client_terminated")]
+
+
 def _sends(rows: Sequence[NodeRow]) -> list[NodeRow]:
-    return [row for row in rows if row.op in SENDS and not _is_client(row)]
-
-
-def _is_client(row: NodeRow) -> bool:
-    return bool(row.attrs.get("client_terminated"))
+    return [row for row in own_nodes(rows) if row.op in SENDS]

@@ -129,6 +129,7 @@ def _of_graph(trace: Trace) -> Iterator[Sentence]:
         "control": counts.control_pairs,
     }
     key = "graph" if counts.control_pairs else "graph_data" if counts.pairs else "graph_uncut"
+    key = f"{key}_whole" if values["full"] == values["pruned"] else key
     yield Sentence(key, values, "graph", (), trace.steps[-1].number)
 
 

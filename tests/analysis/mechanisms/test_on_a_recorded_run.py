@@ -42,11 +42,27 @@ def test_every_stage_of_the_graph_is_counted(trace: Trace) -> None:
     assert list(found.nodes) == ["full", "pruned", "placed", "worker", "device"]
     assert found.nodes["full"] == found.nodes["placed"] == 12
     assert {placement.reason for placement in found.placed} == {"requested"}
-    assert found.added == {
-        "_Send": 5,
-        "_Recv": 5,
-    }  # one more _Send and _Recv for each worker's fetch
-    assert sum(found.parts["device"].values()) == found.nodes["device"] + 2
+    assert found.added == {"_Send": 5, "_Recv": 5}
+
+
+def test_the_counts_of_a_stage_agree_wherever_they_stand(trace: Trace) -> None:
+    """The ends of the client, one for each fetch, are no nodes of the graph."""
+    found = stages.find(one(trace))
+    assert found is not None
+    assert len(found.placed) == found.nodes["placed"] == 12
+    for stage, parts in found.parts.items():
+        assert sum(parts.values()) == found.nodes[stage] == 22
+    prepared = preparation.find(one(trace))
+    assert prepared is not None
+    assert prepared.client_ends == 2
+    told = "\n".join(preparation.tell(prepared, "en"))
+    assert "graph.nodes=14" in told
+    assert "graph.nodes counts 2 ends of the client too" in told
+
+
+def test_a_graph_that_lost_nothing_was_not_pruned(trace: Trace) -> None:
+    assert "Of the graph's 12 nodes none was pruned; they were placed on 3" in report_text(trace)
+    assert "计算图的 12 个节点无一被剪去" in report_text(trace, None, "zh")
 
 
 def test_the_graph_was_made_ready_once_before_its_first_step(trace: Trace) -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from tracer.cli import main as tracer
 from vizdist.analysis.look_next import look_next
+from vizdist.analysis.mechanisms import sessions
+from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.report import finding_texts
 from vizdist.store.trace import Trace, open_trace
 
@@ -22,3 +24,10 @@ def test_an_op_that_the_step_limit_stopped_is_not_said_to_be_the_cause(stuck: Tr
     cause, stood = remedy.split(". ")
     assert cause == "The cause is this: step 1 did not end within 1 s"
     assert stood in {f"take_{side} on worker:0 is where it stood." for side in ("left", "right")}
+
+
+def test_a_step_that_was_told_no_id_is_said_to_have_none(stuck: Trace) -> None:
+    found = sessions.find(OneStep(stuck, stuck.step(1)))
+    assert found is not None
+    assert found.step_id == ""
+    assert next(iter(sessions.tell(found, "en"))) == f"  session {found.handle}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vizdist.analysis.graph_counts import own_nodes
 from vizdist.analysis.mechanisms.facts import facts_of, facts_text
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
@@ -33,11 +34,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """`predicted_ns` is the step that the placer's cost model foresaw, None where it had none."""
+    """`predicted_ns` is the step that the placer's cost model foresaw, None where it had none.
+
+    `client_ends` are the nodes that pruning put where the client feeds and fetches.
+    """
 
     works: Sequence[Work]
     step_ns: int
     predicted_ns: int | None
+    client_ends: int
 
 
 def find(one: OneStep) -> Preparation | None:
@@ -50,7 +55,9 @@ def find(one: OneStep) -> Preparation | None:
     places = places[one.trace.all.start[places].argsort(kind="stable")]
     works = list(_works(one, places))
     foreseen = [work.facts[PREDICTED] for work in works if PREDICTED in work.facts]
-    return Preparation(works, one.step.duration, int(foreseen[-1]) if foreseen else None)
+    predicted = int(foreseen[-1]) if foreseen else None
+    pruned = graph.stages.get("pruned", ())
+    return Preparation(works, one.step.duration, predicted, len(pruned) - len(own_nodes(pruned)))
 
 
 def _registered(one: OneStep, graph: GraphTable) -> Array:
@@ -86,6 +93,8 @@ def _works(one: OneStep, places: Array) -> Iterator[Work]:
 
 def tell(found: Preparation, lang: Lang) -> Iterator[str]:
     yield from table(("after", "task", "kind", "took", "facts"), map(_cells, found.works), lang)
+    if found.client_ends:
+        yield f"  {t('mechanisms.preparation.client_ends', lang, count=found.client_ends)}"
     if found.predicted_ns is not None:
         values = {"predicted": duration(found.predicted_ns), "took": duration(found.step_ns)}
         yield f"  {t('mechanisms.preparation.predicted', lang, **values)}"

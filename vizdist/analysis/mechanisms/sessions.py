@@ -29,7 +29,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """`graphs` are the handles of the registered partitions by device."""
+    """`graphs` are the handles of the registered partitions by device.
+
+    `step_id` is "" where the step ended before its client was told it.
+    """
 
     handle: str
     step_id: str
@@ -65,7 +68,8 @@ def _sides(trace: Trace, handle: str) -> Iterator[Side]:
 
 def tell(found: Sessions, lang: Lang) -> Iterator[str]:
     values = {"handle": found.handle, "step_id": found.step_id}
-    yield f"  {t('mechanisms.sessions.ids', lang, **values)}"
+    key = "ids" if found.step_id else "id"
+    yield f"  {t(f'mechanisms.sessions.{key}', lang, **values)}"
     if found.sides:
         columns = ("side", "task", "handle", "took")
         yield from table(columns, (_cells(side, lang) for side in found.sides), lang)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.bytes_moved import device_title
-from vizdist.analysis.graph_counts import graph_counts
+from vizdist.analysis.graph_counts import graph_counts, own_nodes
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import listed, table
 from vizdist.i18n import Lang, t
@@ -25,7 +25,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """`nodes` by stage, the client's own ends left out; `parts`: stage → place → nodes in it.
+    """`nodes` by stage; `parts`: stage → place → nodes in it. The client's ends are nowhere in it.
 
     `pruned` are names by why they went: no fetch needs them (`unneeded`), or they made only what
     was fed instead (`fed`). `added` counts by op what the cuts put in.
@@ -44,7 +44,7 @@ def find(one: OneStep) -> Stages | None:
     graph = one.graph
     if graph is None or not graph.stages:
         return None
-    stages = graph.stages
+    stages = {stage: own_nodes(rows) for stage, rows in graph.stages.items()}
     placed = stages.get("placed", ())
     return Stages(
         graph.id,

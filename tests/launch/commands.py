@@ -1,6 +1,7 @@
 """The tracer command as a user runs it: a process of its own, with what it printed."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -80,3 +81,10 @@ def pid_of(trace: Path, task: str) -> int:
         return next((t["pid"] for t in tasks if t["task"] == task and t["address"]), 0)
 
     return int(until(find, f"{task} to serve"))
+
+
+def is_listened_to(address: str) -> bool:
+    """Whether a process still accepts connections at host:port."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0

@@ -6,9 +6,19 @@ import signal
 import socket
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.launch.commands import manifest, pid_of, running, tracer, until, wait_for_steps
+from tests.launch.commands import (
+    is_listened_to,
+    manifest,
+    pid_of,
+    running,
+    tracer,
+    tree,
+    until,
+    wait_for_steps,
+)
 from tracer.launch.plan import run_id_of
 from tracer.model.cluster import ClusterSpec
 from tracer.model.trace_folder import Flag
@@ -56,6 +66,24 @@ def test_a_task_that_never_comes_up_is_named_with_address_and_last_error(tmp_pat
 
 
 @pytest.mark.slow
+def test_an_address_that_leads_nowhere_is_waited_for_no_longer(tmp_path: Path) -> None:
+    """192.0.2.1 is for documentation (RFC 5737): a packet to it is lost, or refused on the way."""
+    ps, here = free_ports(2)
+    path = tmp_path / "cluster.json"
+    nowhere = "192.0.2.1:2222"
+    path.write_text(
+        json.dumps({"ps": [f"127.0.0.1:{ps}"], "worker": [f"127.0.0.1:{here}", nowhere]})
+    )
+    server = ("task", "--cluster", str(path), "--job", "ps", "--index", "0")
+    with running(*server, "--out", str(tmp_path / "ps")):
+        client = ("task", "digits-mlp", "--strategy", "parameter_server_v1", "--job", "worker")
+        more = ("--index", "0", "--cluster", str(path), "--connect-timeout", "3")
+        done = tracer(*client, *more, "--out", str(tmp_path / "w"))
+    assert done.returncode == 1
+    assert re.search(rf"waited 3 s for 1 of 3 tasks: worker:1 at {nowhere}: \S", done.stderr)
+
+
+@pytest.mark.slow
 def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) -> None:
     """worker:0 is long done when worker:1 comes, whose session spans both."""
     cluster = ("--cluster", str(cluster_file(tmp_path, *free_ports(3))))
@@ -90,6 +118,37 @@ def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) ->
     ends = trace.all.row[trace.relations.source], trace.all.row[trace.relations.target]
     tasks = {tuple(trace.rows[row].task for row in pair) for pair in zip(*ends, strict=True)}
     assert {("ps:0", "worker:1"), ("worker:1", "ps:0")} <= tasks
+
+
+@pytest.mark.slow
+def test_who_is_done_first_serves_until_the_last_is_and_then_all_leave(tmp_path: Path) -> None:
+    """A ps that knows the workload leaves by itself, too, once all clients said goodbye."""
+    ports = free_ports(4)
+    shared = ("digits-mlp", "--strategy", "parameter_server_v1")
+    cluster = ("--cluster", str(cluster_file(tmp_path, *ports)))
+
+    def task(job: str, index: int, steps: int) -> tuple[str, ...]:
+        me = ("--job", job, "--index", str(index), "--steps", str(steps))
+        return ("task", *shared, *me, *cluster, "--out", str(tmp_path / f"{job}{index}"))
+
+    with (
+        running(*task("ps", 0, 10)) as ps,
+        running(*task("worker", 0, 10)) as first,
+        running(*task("worker", 1, 10)) as second,
+        running(*task("worker", 2, 30)) as last,
+    ):
+        everybody = [member for one in (ps, first, second, last) for member in tree(one.pid)]
+        for one in (last, first, second, ps):
+            _, errors = one.communicate(timeout=180)
+            assert one.returncode == 0, errors
+    assert not [member for member in everybody if psutil.pid_exists(member.pid)]
+    assert not [port for port in ports if is_listened_to(f"127.0.0.1:{port}")]
+    steps = open_trace(tmp_path / "worker2").spans(kinds=["session.run"])
+    (thirtieth,) = steps.end[steps.step == 30].tolist()
+    for name in ("ps0", "worker0", "worker1"):
+        told = manifest(tmp_path / name)
+        assert told["ended_ns"] > thirtieth
+        assert {t["outcome"] for t in told["tasks"]} == {"done"}
 
 
 def test_a_word_tells_one_run_of_a_cluster_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,10 @@ def test_a_parameter_server_that_dies_comes_back_and_all_go_on_from_the_checkpoi
     assert step == restored["vizdist.checkpoint.step"] + 1
     assert len(recovered) == 2
     assert restored["vizdist.checkpoint.shards"] == 2
+    assert restored["vizdist.checkpoint.step"] == 10
+    (span,) = trace.spans(kinds=["task.restart"]).end.tolist()
+    again = trace.spans(step=step, kinds=["session.run"], tasks=["worker:0"])
+    assert [end < span for end in again.end.tolist()] == [True, False]  # the counter rolled back
     spans = {path.name for path in (out / "spans").iterdir()}
     assert {"ps-1.0.otlp.jsonl.gz", "ps-1.1.otlp.jsonl.gz"} <= spans
     (ps,) = [each for each in manifest(out)["tasks"] if each["task"] == "ps:1"]

@@ -10,7 +10,15 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.launch.commands import manifest, pid_of, running, tracer, tree, wait_for_steps
+from tests.launch.commands import (
+    is_listened_to,
+    manifest,
+    pid_of,
+    running,
+    tracer,
+    tree,
+    wait_for_steps,
+)
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.staleness import staleness
 from vizdist.store.trace import open_trace
@@ -118,19 +126,23 @@ def test_a_killed_worker_is_named_with_step_and_cause_within_five_seconds(tmp_pa
 
 def test_ctrl_c_ends_the_whole_tree_and_keeps_what_was_recorded(tmp_path: Path) -> None:
     trace = tmp_path / "t"
-    with running(
-        "run", "digits-mlp", *PARAMETER_SERVER, "--steps", "100000", "--out", str(trace)
-    ) as run:
-        pid_of(trace, "worker:1")
-        wait_for_steps(trace, "worker:1")
+    three = (*PARAMETER_SERVER, "--workers", "3", "--steps", "100000")
+    with running("run", "digits-mlp", *three, "--out", str(trace)) as run:
+        pid_of(trace, "worker:2")
+        wait_for_steps(trace, "worker:2")
         members = tree(run.pid)
         run.send_signal(signal.SIGINT)
+        told = time.monotonic()
         run.communicate(timeout=30)
+    assert time.monotonic() - told < 10
     assert run.returncode == 130
     assert not [member for member in members if psutil.pid_exists(member.pid)]
     ended = manifest(trace)
     assert ended["outcome"] == "interrupted"
     assert ended["recorded"] == ended["written"] > 0
+    serving = {t["task"]: t["outcome"] for t in ended["tasks"] if t["address"]}
+    assert serving == dict.fromkeys(["ps:0", "worker:0", "worker:1", "worker:2"], "done")
+    assert not [t for t in ended["tasks"] if t["address"] and is_listened_to(t["address"])]
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import orjson
 
 from tracer.model.trace_folder import Flag
 from vizdist.store.otlp_reader import read_lines
-from vizdist.store.otlp_spans import attributes_of, iterate_spans, span_id_of
+from vizdist.store.otlp_spans import attributes_of, camel_keys, iterate_spans, span_id_of
 from vizdist.store.spans import Spans
 
 FLAG_NAMES = {value: name.lower() for name, value in vars(Flag).items() if isinstance(value, int)}
@@ -95,11 +95,16 @@ def detail_of(spans: Spans, index: int, folder: Path) -> SpanDetail:
         bytes=number["bytes"],
         version=number["version"],
         flags=flag_names(number["flags"]),
-        status=str((raw or {}).get("status", {}).get("message", "")),
+        status=message_of(raw),
         attributes=attributes_of((raw or {}).get("attributes", ())),
         events=tuple(_event(event) for event in (raw or {}).get("events", ())),
         attributes_missing=raw is None,
     )
+
+
+def message_of(raw: Mapping[str, Any] | None) -> str:
+    """What a span says of its failure."""
+    return str(camel_keys((raw or {}).get("status")).get("message") or "")
 
 
 def _event(event: Mapping[str, Any]) -> Mapping[str, Any]:

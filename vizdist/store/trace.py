@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from tracer.model.trace_folder import Flag, Manifest
-from vizdist.store.details import SpanDetail, detail_of, raw_spans
+from vizdist.store.details import SpanDetail, detail_of, message_of, raw_spans
 from vizdist.store.graphs import CHUNK_KIND, GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
@@ -219,6 +219,11 @@ class Trace:
         """Attributes of spans by place, read from their files now; those that are still there."""
         found = raw_spans(self.all, places, self.details_folder)
         return {place: attributes_of(raw.get("attributes")) for place, raw in found if raw}
+
+    def messages(self, places: Iterable[int]) -> dict[int, str]:
+        """What each of these spans says of its failure, by place; "" where nothing is known."""
+        found = raw_spans(self.all, places, self.details_folder)
+        return {place: message_of(raw) for place, raw in found}
 
     # relations
 

@@ -13,6 +13,7 @@ from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
+from vizdist.store.segments import Array
 
 Role = Literal["root", "derived", ""]
 
@@ -51,23 +52,27 @@ def find(one: OneStep) -> Failures | None:
     told = faults(one.trace).cause
     cause = told if told is not None and told.step == one.step.number else None
     spans = one.trace.all.take(places)
-    order = np.lexsort((~spans.is_kind("op.run"), spans.end))
-    found = [_failure(one, int(spans.span[at])) for at in order]
-    return Failures(cause, list(_with_roles(found, cause)))
+    places = places[np.lexsort((~spans.is_kind("op.run"), spans.end))]
+    return Failures(cause, list(_with_roles(_failures(one, places), cause)))
 
 
-def _failure(one: OneStep, span: int) -> Failure:
-    detail = one.trace.span(span)
-    return Failure(
-        task=detail.task,
-        kind=detail.kind,
-        name=detail.name,
-        after_ns=detail.end - one.step.start,
-        is_unfinished="unfinished" in detail.flags,
-        message=detail.status,
-        role="",
-        span=hex_id(span),
+def _failures(one: OneStep, places: Array) -> list[Failure]:
+    spans = one.trace.all.take(places)
+    messages = one.trace.messages(places.tolist())
+    rows = zip(
+        places.tolist(),
+        spans.task.tolist(),
+        spans.text("kind").tolist(),
+        spans.text("name").tolist(),
+        (spans.end - one.step.start).tolist(),
+        ((spans.flags & Flag.UNFINISHED) != 0).tolist(),
+        spans.span.tolist(),
+        strict=True,
     )
+    return [
+        Failure(task, kind, name, after_ns, is_unfinished, messages[place], "", hex_id(span))
+        for place, task, kind, name, after_ns, is_unfinished, span in rows
+    ]
 
 
 def _with_roles(failures: Sequence[Failure], cause: RootCause | None) -> Iterator[Failure]:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from vizdist.analysis.look_next import Finding
+from vizdist.analysis.mechanisms.text_table import printable
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.summary import Sentence, Summary, summarise
@@ -33,7 +34,8 @@ def report_text(trace: Trace, step: int | None = None, lang: Lang = "en") -> str
         _processes(trace, lang),
         _problems(trace, lang),
     ]
-    return "\n\n".join("\n".join(lines) for block in blocks if (lines := list(block))) + "\n"
+    told = [[printable(line) for line in block] for block in blocks]
+    return "\n\n".join("\n".join(lines) for lines in told if lines) + "\n"
 
 
 def report_json(trace: Trace, step: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """What sections make of attributes: caches, sessions, faults and checkpoints, what failed."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from tests.analysis.mechanisms.told_run import ToldRun
 from vizdist.analysis.mechanisms import caches, failures, history, sessions
 from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.report import report_text
 from vizdist.analysis.step_report import found_of_step, told_of_step
+from vizdist.store import details
+from vizdist.store.otlp_reader import read_lines
 
 
 @pytest.fixture
@@ -119,6 +123,40 @@ def test_the_first_to_fail_is_told_first(told: ToldRun) -> None:
         ("ps:0", "graph.prune"),
     ]
     assert found.failures[0].message == "ValueError: no more examples"
+
+
+def test_a_file_is_read_once_for_all_that_failed(
+    told: ToldRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told.step(1):
+        for number in range(200):
+            told.span("data.next", error=f"error {number}")
+    one = told.one_step(1)
+    reads = 0
+
+    def counted(path: Path, member: int, lines: Collection[int]) -> Mapping[int, bytes]:
+        nonlocal reads
+        reads += 1
+        return read_lines(path, member, lines)
+
+    monkeypatch.setattr(details, "read_lines", counted)
+    found = failures.find(one)
+    assert found is not None
+    messages = [each.message for each in found.failures]
+    assert messages == [f"ValueError: error {number}" for number in range(200)]
+    assert reads < 10
+
+
+def test_no_name_writes_to_the_terminal_what_the_report_did_not_say(told: ToldRun) -> None:
+    name = "\x1b]0;pwn\x07\x1b[2J\nFAKE ROW\u202e"
+    with told.step(1):
+        told.span("data.next", name=name, error="no\x1b[2Jmore")
+    one = told.one_step(1)
+    text = report_text(one.trace, 1)
+    assert "\\x1b]0;pwn\\x07\\x1b[2J\\nFAKE ROW\\u202e" in text
+    assert "no\\x1b[2Jmore" in text
+    assert all(line.isprintable() for line in text.replace("\u00a0", " ").split("\n"))
+    assert not any(line.startswith("FAKE") for line in text.splitlines())
 
 
 def test_a_step_that_proves_little_says_little(told: ToldRun) -> None:

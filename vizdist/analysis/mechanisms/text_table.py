@@ -15,7 +15,7 @@ _RIGHT = frozenset({
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], lang: Lang) -> Iterator[str]:
     """`columns` are keys of headings: `mechanisms.column.<key>`."""
-    every = [[str(cell) for cell in row] for row in rows]
+    every = [[printable(str(cell)) for cell in row] for row in rows]
     headings = [t(f"mechanisms.column.{name}", lang) for name in columns]
     shown = [headings, *every[:MOST]]
     widths = [max(map(_width, cells)) for cells in zip(*shown, strict=True)]
@@ -36,6 +36,16 @@ def short_id(number: int) -> str:
 
 def listed(words: Iterable[str], lang: Lang) -> str:
     return t("mechanisms.comma", lang).join(words)
+
+
+def printable(text: str) -> str:
+    """One line without anything that a terminal obeys: a name may hold escape codes or newlines."""
+    return text if text.isprintable() else "".join(map(_letter, text))
+
+
+def _letter(letter: str) -> str:
+    is_shown = letter.isprintable() or unicodedata.category(letter) == "Zs"  # no-break spaces
+    return letter if is_shown else letter.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _padded(cell: str, width: int, *, right: bool) -> str:

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile  # what starts no cluster and no browser
 
 .PHONY: demo test test-all test-gpu lint bench picture clean
 
@@ -26,11 +27,13 @@ lint: $(VENV)/.test  ## format, lint, types, import contracts
 
 test: lint  ## everything that fits in twelve minutes
 	.ci/chromium $(BIN)/python
-	$(BIN)/pytest -m "not slow and not gpu"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not cluster and not browser"
+	$(BIN)/pytest -m "(cluster or browser) and not slow and not gpu"
 
 test-all: lint  ## the full matrix, faults and every page: up to an hour
 	.ci/chromium $(BIN)/python
-	$(BIN)/pytest -m "not gpu"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not gpu and not cluster and not browser"
+	$(BIN)/pytest -m "(cluster or browser) and not gpu"
 
 test-gpu: $(VENV)/.test  ## what needs a GPU: its tests, then runs and what their traces say
 	tests/gpu/run.sh

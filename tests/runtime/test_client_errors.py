@@ -178,3 +178,25 @@ def test_a_value_that_is_no_tensor_is_refused(opened: tuple[str, Open], value: o
     with pytest.raises(StepError, match="for Tensor x:0: feeds are tensors") as caught:
         session.run("a:0", {"x:0": value})  # type: ignore[dict-item]
     assert (caught.value.code, caught.value.node) == ("INVALID_ARGUMENT", "x")
+
+
+def handles() -> Graph:
+    """A variable, a queue and a stack on worker:0, and the variable under another name."""
+    b = GraphBuilder()
+    with b.device("/job:worker/task:0"):
+        w = b.op("VarHandleOp", name="w", dtype="float32", shape=[2])
+        b.op("Identity", w, name="same", T="resource")
+        b.op("FIFOQueueV2", name="q", component_types=["float32"])
+        b.op("StackV2", b.const(5, "int32", name="limit"), name="st", elem_type="float32")
+    return b.graph()
+
+
+@pytest.mark.parametrize("kind", ["near", "grpc"])
+def test_the_handle_of_a_resource_is_not_fetched(kind: str) -> None:
+    with running(kind) as (_, open_session):
+        session = open_session(handles())
+        for name in ("w", "same", "q", "st"):
+            with pytest.raises(StepError, match="is the handle of a resource") as caught:
+                session.run(f"{name}:0")
+            assert (caught.value.code, caught.value.node) == ("INVALID_ARGUMENT", name)
+            assert session.run(name) is None

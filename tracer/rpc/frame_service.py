@@ -75,7 +75,7 @@ class _Served:
             self.refuse(item.error)
             return
         flags = item.is_dead * Flag.DEAD | item.deferred * Flag.DEFERRED
-        num_bytes = 0 if item.tensor is None else item.tensor.nbytes
+        num_bytes = getattr(item.tensor, "nbytes", 0)
         self._answer(lambda: encode_received(item, self._key), num_bytes, flags, item.wait_ns)
 
     def graph_was_run(self, result: RunGraphResult) -> None:
@@ -102,6 +102,10 @@ class _Served:
             payload = encode()
         except StepError as error:
             self.refuse(error)
+            return
+        except Exception as error:  # noqa: BLE001 (nobody else would tell the caller)
+            text = f"the answer cannot be sent: {type(error).__name__}: {error}"
+            self.refuse(StepError("INTERNAL", text, task=self._service.task))
             return
         frame = self._connection.control.frame(OK, self._call_id, payload)
         if frame is None:
@@ -154,6 +158,7 @@ class FrameService:
     def __init__(
         self, transport: Transport, worker: WorkerInterface, master: ServedMaster | None
     ) -> None:
+        self.task = transport.task
         self._recorder = transport.recorder
         self._worker = worker
         self._master = master

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from tracer.model.dtypes import num_outputs
-from tracer.model.graph import Graph, Input, Literal, Node
+from tracer.model.dtypes import dtype_of, num_outputs
+from tracer.model.graph import Graph, GraphError, Input, Literal, Node
 from tracer.runtime.interfaces import StepError
 
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -35,6 +35,21 @@ def check_fetch(graph: Graph, name: object) -> None:
     fault = _tensor_fault(graph, name) if ":" in name else _operation_fault(graph, name)
     if fault:
         raise _wrong(f'Argument `fetch` = {name} cannot be interpreted as a Tensor. ("{fault}")')
+    if ":" in name and _is_handle(graph, Input.parse(name)):
+        node = graph[Input.parse(name).node]
+        raise _wrong(
+            f"Argument `fetch` = {name} is the handle of a resource ({node.op}), which never leaves "
+            "its task; fetch what is read from it, or run the node by its name without a port",
+            node.name,
+        )
+
+
+def _is_handle(graph: Graph, output: Input) -> bool:
+    """`StackV2` tells its elements' dtype, not that of the handle it gives."""
+    try:
+        return graph[output.node].op == "StackV2" or dtype_of(graph, output) == "resource"
+    except GraphError:
+        return False
 
 
 def tensor_fed(graph: Graph, name: str) -> str:

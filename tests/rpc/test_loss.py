@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -287,6 +288,30 @@ def test_a_transport_that_was_closed_dials_nobody(sockets: Path | None) -> None:
         worker.transport.close()
         assert pull(stub, "k").error().code == "CANCELLED"
         assert worker.transport.num_dialed == 0
+
+
+def test_a_rare_call_that_our_own_closing_cuts_off_is_an_error_in_words(
+    sockets: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tasks("ps:0", "worker:0", sockets=sockets) as (ps, worker):
+        under_way, errors = threading.Event(), []
+
+        def slow(*_: object) -> None:
+            under_way.set()
+            time.sleep(0.3)
+
+        def ask() -> None:
+            with pytest.raises(StepError, match="worker:0 closed its connections") as info:
+                worker.stub_of(ps).deregister_graph("s", "h")
+            errors.append(info.value.code)
+
+        monkeypatch.setattr(ps.worker, "deregister_graph", slow)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert under_way.wait(WAIT_S)
+        worker.transport.close()
+        asking.join(WAIT_S)
+        assert errors == ["CANCELLED"]
 
 
 @pytest.mark.cluster

@@ -1,5 +1,8 @@
 """Waiting for tasks that do not come up: bounded, told, recorded."""
 
+import threading
+from collections.abc import Sequence
+
 import pytest
 
 from tests.fakes import check, recorded
@@ -10,7 +13,7 @@ from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Flag
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime import device_finder
-from tracer.runtime.device_finder import DeviceFilters, Missing
+from tracer.runtime.device_finder import DeviceFilters, Missing, find_devices
 from tracer.runtime.devices import make_devices
 from tracer.runtime.interfaces import (
     DeviceAttributes,
@@ -105,6 +108,20 @@ def test_who_is_waited_for_is_said_in_the_log_now_and_then(
         "worker:1 at host:2001: connection refused"
     }
     master.close()
+
+
+def test_nobody_is_asked_any_more_once_the_wait_was_interrupted() -> None:
+    def interrupted(_: Sequence[Missing]) -> None:
+        raise KeyboardInterrupt
+
+    late = Late(WORKER_1, 10**9)
+    addresses = {WORKER_1: "host:2001"}
+    with pytest.raises(KeyboardInterrupt):
+        find_devices({WORKER_1: late}, addresses, NO_RECORDER, RUN, 60.0, interrupted)
+    for thread in threading.enumerate():
+        if thread.name == f"get_status {WORKER_1}":
+            thread.join(5)
+            assert not thread.is_alive()
 
 
 def test_a_task_that_filters_leave_out_is_not_waited_for() -> None:

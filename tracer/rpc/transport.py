@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -232,6 +233,8 @@ class Transport:
             raise step_error(error, peer, address) from None
         except TimeoutError:
             raise lost(peer, address, "DEADLINE_EXCEEDED", f"no answer to {method}") from None
+        except CancelledError:
+            raise self._good_bye() from None
 
     def close(self) -> None:
         """Ends every stream and channel; waits at most 5 s."""

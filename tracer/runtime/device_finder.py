@@ -92,13 +92,16 @@ def find_devices(
 ) -> dict[TaskName, WorkerStatus]:
     """Status by task. Raises StepError DEADLINE_EXCEEDED naming each missing task."""
     search = _Search(workers, addresses, recorder, timeout_s)
-    search.start(context)
-    while missing := search.wait(_TELL_S):
-        search.notice(missing)
-        if progress is not None:
-            progress(missing)
-        if search.is_over:
-            break
+    try:
+        search.start(context)
+        while missing := search.wait(_TELL_S):
+            search.notice(missing)
+            if progress is not None:
+                progress(missing)
+            if search.is_over:
+                break
+    finally:  # also when Ctrl-C ends it
+        search.stop()
     search.end(missing)
     if missing:
         raise StepError(
@@ -164,6 +167,10 @@ class _Search:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._deadline
+
+    def stop(self) -> None:
+        """Nobody is asked once more."""
+        self._deadline = 0.0
 
     def wait(self, wait_s: float) -> list[Missing]:
         """Who has not answered, when all have, or `wait_s` passed, or time is up."""

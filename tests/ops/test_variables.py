@@ -123,6 +123,11 @@ def test_a_value_of_another_shape_is_refused_unless_the_node_allows_it() -> None
     assert torch.equal(changed.value, G[0])  # type: ignore[arg-type]
 
 
+def test_a_value_of_another_dtype_is_refused_by_both_names() -> None:
+    with pytest.raises(OpError, match="has dtype float32, the value assigned has dtype int64"):
+        run("AssignVariableOp", variable(), G.long(), dtype="float32")
+
+
 def test_a_gather_reads_rows_in_the_shape_of_its_indices() -> None:
     got = run("ResourceGather", variable(), torch.tensor([[2, 0]]))
     assert torch.equal(got, W[torch.tensor([[2, 0]])])

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from tracer.model.graph import Node, TensorSpec
+from tracer.ops.dtypes import TORCH_DTYPES, dtype_name
 from tracer.ops.kernel import Infer, Kernel, OpContext, OpDef, OpError, Variable, direct
 from tracer.ops.shapes import of_value, of_variable
 
@@ -78,8 +79,16 @@ def _is_initialized(variable: Variable) -> Tensor:
 
 def _bind_assign(node: Node, _context: OpContext) -> Kernel:
     checks = bool(node.attrs.get("validate_shape", True))
+    dtype = TORCH_DTYPES.get(node.attrs.get("dtype") or node.attrs.get("T", ""))
 
     def assign(variable: Variable, value: Tensor) -> Tensor:
+        if dtype not in (None, value.dtype):
+            raise OpError(
+                "INVALID_ARGUMENT",
+                f"variable {variable.name} has dtype {dtype_name(dtype)}, the value assigned has "
+                f"dtype {str(value.dtype).removeprefix('torch.')}; they must be equal, so cast it",
+            )
+
         def change(old: Tensor | None) -> Tensor:
             if checks and old is not None:
                 _same_shape(variable, old, value, "the value assigned")

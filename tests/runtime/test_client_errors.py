@@ -200,3 +200,34 @@ def test_the_handle_of_a_resource_is_not_fetched(kind: str) -> None:
                 session.run(f"{name}:0")
             assert (caught.value.code, caught.value.node) == ("INVALID_ARGUMENT", name)
             assert session.run(name) is None
+
+
+def fed_variable() -> Graph:
+    """`assign` gives the variable on ps:0 the fed `x`; `minus` is of an int32."""
+    b = GraphBuilder()
+    with b.device("/job:ps/task:0"):
+        w = b.op("VarHandleOp", name="w", dtype="float32", shape=[2])
+        x = b.placeholder([2], name="x")
+        count = b.placeholder([-1], "int32", name="count")
+        b.op("AssignVariableOp", w, x, name="assign", dtype="float32")
+        b.op("ReadVariableOp", w, name="read", dtype="float32")
+        b.op("Neg", count, name="minus", T="int32")
+    return b.graph()
+
+
+@pytest.mark.parametrize("kind", ["near", "grpc"])
+def test_a_fed_number_of_another_dtype_is_cast_if_it_stays_what_it_is(kind: str) -> None:
+    with running(kind) as (_, open_session):
+        session = open_session(fed_variable())
+        session.run("assign", {"x:0": torch.tensor([1, 2])})
+        read = session.run("read:0")
+        assert (read.dtype, read.tolist()) == (torch.float32, [1.0, 2.0])
+        session.make_callable("assign", "x:0")(torch.tensor([3.0, 4.0], dtype=torch.float64))
+        assert session.run("read:0").tolist() == [3.0, 4.0]
+        minus = session.run("minus:0", {"count:0": torch.tensor([5])})
+        assert (minus.dtype, minus.tolist()) == (torch.int32, [-5])
+        for value, named in ((torch.tensor([1.5]), "float32"), (torch.tensor([1 << 40]), "int64")):
+            with pytest.raises(
+                StepError, match=f"{named} for Tensor count:0, which has type int32"
+            ):
+                session.run("minus:0", {"count:0": value})

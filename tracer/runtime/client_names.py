@@ -11,12 +11,13 @@ import torch
 
 from tracer.model.dtypes import dtype_of, num_outputs
 from tracer.model.graph import Graph, GraphError, Input, Literal, Node
+from tracer.ops.dtypes import TORCH_DTYPES
 from tracer.runtime.interfaces import StepError
 
 _PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 
-#: raises StepError for a value that does not fit
-FeedCheck = Callable[[Any], None]
+#: the value as the tensor takes it; raises StepError for one that does not fit
+FeedCheck = Callable[[Any], Any]
 
 
 def fetch_names(fetches: object) -> tuple[Any, ...]:
@@ -66,27 +67,31 @@ def feed_check(graph: Graph, name: str) -> FeedCheck | None:
     node = graph[Input.parse(name).node]
     if node.op not in _PLACEHOLDERS:
         return None
-    shape = node.attrs.get("shape")
+    shape, dtype = node.attrs.get("shape"), TORCH_DTYPES.get(node.attrs.get("dtype", ""))
     if shape is None or any(dim in (None, -1) for dim in shape):
-        return lambda value: _check_value(node, name, value)
+        return lambda value: _fitted(node, name, value)
     wanted = torch.Size(shape)
 
-    def check(value: Any) -> None:
-        if not isinstance(value, torch.Tensor) or value.shape != wanted:
-            _check_value(node, name, value)
+    def check(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype is dtype and value.shape == wanted:
+            return value
+        return _fitted(node, name, value)
 
     return check
 
 
-def _check_value(node: Node, name: str, value: Any) -> None:
+def _fitted(node: Node, name: str, value: Any) -> Any:
+    """Numbers of another dtype are cast, as TF does, if they stay what they are."""
     if not isinstance(value, torch.Tensor | Literal):
         raise _wrong(
             f"Cannot feed a {type(value).__name__} for Tensor {name}: feeds are tensors", node.name
         )
     shape, dtype = node.attrs.get("shape"), node.attrs.get("dtype")
-    if isinstance(value, Literal) and dtype not in (None, value.dtype):
+    found = str(value.dtype).removeprefix("torch.")
+    fitted = value if dtype in (None, found) else _cast(value, dtype)
+    if fitted is None:
         raise _wrong(
-            f"Cannot feed value of type {value.dtype} for Tensor {name}, which has type {dtype}",
+            f"Cannot feed value of type {found} for Tensor {name}, which has type {dtype}",
             node.name,
         )
     given = tuple(value.shape)
@@ -95,6 +100,16 @@ def _check_value(node: Node, name: str, value: Any) -> None:
             f"Cannot feed value of shape {given} for Tensor {name}, which has shape {tuple(shape)}",
             node.name,
         )
+    return fitted
+
+
+def _cast(value: torch.Tensor | Literal, dtype: str) -> torch.Tensor | None:
+    """None if that made a number of another kind, or integers did not fit."""
+    wanted = TORCH_DTYPES.get(dtype)
+    if isinstance(value, Literal) or not wanted or not torch.can_cast(value.dtype, wanted):
+        return None
+    cast = value.to(wanted)
+    return cast if wanted.is_floating_point or torch.equal(cast.to(value.dtype), value) else None
 
 
 def _fits(shape: tuple[int | None, ...], given: tuple[int, ...]) -> bool:

@@ -78,10 +78,11 @@ class _Plan:
         self.request = RequestNames(self.full, self.fetches, self.targets)
 
     def feeds(self, given: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
-        """By full name, each checked. Raises StepError."""
+        """By full name, each checked, and cast where its dtype is another. Raises StepError."""
         feeds = given if self.is_full else dict(zip(self.full, given.values(), strict=True))
         for name, check in self.checks:
-            check(feeds[name])
+            if (fitted := check(value := feeds[name])) is not value:
+                feeds = {**feeds, name: fitted}
         return feeds
 
     def values(self, feeds: Mapping[str, torch.Tensor], result: RunStepResult) -> list[Value]:
@@ -196,11 +197,10 @@ class Session:
     ) -> list[Value]:
         self._check_open()
         feeds = plan.feeds(dict(zip(plan.full, tensors, strict=True)))
+        fed = tuple([feeds[name] for name in plan.full])
 
         def send(context: SpanContext) -> RunStepResult:
-            return self._master.run_callable(
-                RunCallableRequest(self.handle, handle, tensors, context)
-            )
+            return self._master.run_callable(RunCallableRequest(self.handle, handle, fed, context))
 
         return self._step(plan, feeds, record, send)
 

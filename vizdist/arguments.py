@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
+MOST_SECONDS = 10**9  #: of a stretch of a trace, about 32 years
+
 
 class RequestError(Exception):
     """What was asked for cannot be: told in one line, exit code 2."""
@@ -49,6 +51,11 @@ def steps(text: str) -> range:
 def seconds(text: str) -> tuple[float, float]:
     """`A-B`, seconds."""
     found = re.fullmatch(r"(\d+\.?\d*)-(\d+\.?\d*)", text, re.ASCII)
-    if found is None or float(found[1]) > float(found[2]):
+    first, last = map(float, found.groups() if found else (1, 0))
+    if first > last:
         raise argparse.ArgumentTypeError(f"{text!r} is no stretch of seconds such as 2.5-3")
-    return float(found[1]), float(found[2])
+    if last > MOST_SECONDS:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} ends after more than {MOST_SECONDS:,} seconds; no trace is as long"
+        )
+    return first, last

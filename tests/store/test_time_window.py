@@ -1,5 +1,6 @@
 """A trace that is too long to look at is looked at in parts, and says so."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 
 from tests.store.growing_trace import GrowingRun
 from vizdist.cli import main
+from vizdist.store.exporters import otlp
+from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import open_trace
 
 
@@ -48,13 +51,51 @@ def test_a_stretch_of_our_own_run_keeps_its_graph(tmp_path: Path) -> None:
     assert [graph.id for graph in part.graphs] == [graph.id for graph in whole.graphs] == ["g1"]
 
 
-@pytest.mark.parametrize("stretch", ["5-2", "x", "60-70"])
+@pytest.mark.parametrize("stretch", ["5-2", "x", "60-70", "0-" + 400 * "9"])
 def test_a_stretch_that_is_none_is_refused_and_leaves_nothing(
     stretch: str, long_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "part.trace"
     assert main(["import", str(long_file), "-o", str(out), "--between", stretch]) == 2
-    assert stretch in capsys.readouterr().err
+    assert stretch[:40] in capsys.readouterr().err
+    assert not out.exists()
+
+
+def otlp_span(number: int, start: object, end: object) -> dict[str, object]:
+    return {
+        "traceId": f"{number:032x}", "spanId": f"{number:016x}", "name": f"span {number}",
+        "startTimeUnixNano": start, "endTimeUnixNano": end,
+    }  # fmt: skip
+
+
+def test_a_span_without_a_time_is_in_no_stretch_and_the_others_keep_their_scope(
+    tmp_path: Path,
+) -> None:
+    spans = [otlp_span(n, str(n * 1_000_000_000), str(n * 1_000_000_000 + 5)) for n in (1, 2, 3)]
+    spans += [otlp_span(4, "abc", "2000000000"), otlp_span(5, None, None), otlp_span(6, [], {})]
+    scope = {"scope": {"name": "library", "version": "2"}, "spans": spans}
+    foreign = tmp_path / "foreign.otlp.jsonl"
+    line = {"resourceSpans": [{"resource": {}, "scopeSpans": [scope], "schemaUrl": "some/1"}]}
+    foreign.write_text(json.dumps(line) + "\n")
+    out = tmp_path / "part.trace"
+    assert main(["import", str(foreign), "-o", str(out), "--between", "0.5-1.5"]) == 0
+    [file] = (out / "spans").iterdir()
+    [resource] = json.loads(gzip.decompress(file.read_bytes()))["resourceSpans"]
+    [kept] = resource["scopeSpans"]
+    assert (resource["schemaUrl"], kept["scope"]) == ("some/1", scope["scope"])
+    assert kept["spans"] == [spans[1]]
+
+
+def test_a_folder_that_cannot_be_written_whole_is_not_there(
+    long_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(otlp, "packed_member", full)
+    out = tmp_path / "part.trace"
+    with pytest.raises(OSError, match="no space"):
+        otlp.write(open_trace(long_file), out, AsItIs())
     assert not out.exists()
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from vizdist.store.columns import ColumnsBuilder, SpanRecord
 from vizdist.store.gzip_members import FileBlocks, packed_member
+from vizdist.store.otlp_spans import NO_TIME
 from vizdist.store.problems import Problem, problem
 from vizdist.store.reading import Reading
 from vizdist.store.text_repair import JsonText
@@ -19,7 +20,7 @@ UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MAX_SPANS = 50_000_000  #: more of a foreign file than that is not looked at in one piece
 TELL_SPANS = 50_000  #: a second's, about
 _MEMBER_LINES = 512
-_TIME_RANGE = range(-(1 << 62), 1 << 62)
+_TIME_RANGE = range(-NO_TIME, NO_TIME)
 
 
 class Details:

@@ -7,7 +7,7 @@ from typing import Any
 from tracer.model.schema import SPAN_KINDS
 from tracer.model.trace_folder import Flag
 from vizdist.store.columns import BY_CONTAINMENT, SpanRecord
-from vizdist.store.otlp_spans import attributes_of, camel_keys, integer, number_of_id
+from vizdist.store.otlp_spans import NO_TIME, attributes_of, camel_keys, integer, number_of_id
 
 CATEGORIES = ("unspecified", "internal", "server", "client", "producer", "consumer")
 STATUS_ERROR = (2, "STATUS_CODE_ERROR")
@@ -46,8 +46,8 @@ def record_of(span: Mapping[str, Any], task: str, place: Place) -> SpanRecord:
     return SpanRecord(
         task=task,
         lane=_lane_of(attributes) or (known.lane if known else "spans"),
-        start=integer(span.get("startTimeUnixNano"), -1),
-        end=integer(span.get("endTimeUnixNano"), -1),
+        start=integer(span.get("startTimeUnixNano"), NO_TIME),
+        end=integer(span.get("endTimeUnixNano"), NO_TIME),
         name=name,
         kind=kind,
         depth=integer(attributes.get("vizdist.depth"), BY_CONTAINMENT),

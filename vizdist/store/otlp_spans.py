@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+NO_TIME = 1 << 62  #: in place of an instant that cannot be read: later than any that is taken
 DEPTH_LIMIT = 64  #: nested attribute values deeper than this are cut
 
 Raw = Mapping[str, Any]
@@ -29,21 +30,42 @@ def camel_keys(raw: Any) -> dict[str, Any]:
     return {camel(key) if "_" in key else key: value for key, value in raw.items()}
 
 
-def _objects(raw: Any) -> Iterator[dict[str, Any]]:
+def objects(raw: Any) -> Iterator[dict[str, Any]]:
     for item in raw if isinstance(raw, list) else ():
         yield camel_keys(item)
 
 
 def iterate_spans(document: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Every (resource, span) of a document, keys in camelCase."""
-    for resource_spans in _objects(camel_keys(document).get("resourceSpans")):
+    for resource_spans in objects(camel_keys(document).get("resourceSpans")):
         resource = camel_keys(resource_spans.get("resource"))
-        scopes = resource_spans.get("scopeSpans")
-        if scopes is None:  # until OTLP 0.15
-            scopes = resource_spans.get("instrumentationLibrarySpans")
-        for scope_spans in _objects(scopes):
-            for span in _objects(scope_spans.get("spans")):
+        for scope_spans in objects(resource_spans.get(scopes_key(resource_spans))):
+            for span in objects(scope_spans.get("spans")):
                 yield resource, span
+
+
+def scopes_key(resource_spans: Raw) -> str:
+    """What a resource's spans stand under; until OTLP 0.15 it had another name."""
+    is_new = resource_spans.get("scopeSpans") is not None
+    return "scopeSpans" if is_new else "instrumentationLibrarySpans"
+
+
+def with_spans(document: Any, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The document with these spans alone, under the resources and scopes that they have.
+
+    What holds no span any more is left out; keys that are known are in camelCase.
+    """
+    resources = []
+    for resource_spans in objects(camel_keys(document).get("resourceSpans")):
+        key = scopes_key(resource_spans)
+        scopes = [
+            {**scope_spans, "spans": kept}
+            for scope_spans in objects(resource_spans.get(key))
+            if (kept := list(filter(is_wanted, objects(scope_spans.get("spans")))))
+        ]
+        if scopes:
+            resources.append({**resource_spans, key: scopes})
+    return {"resourceSpans": resources}
 
 
 def number_of_id(text: Any, digits: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vizdist.store.otlp_spans import attributes_of, iterate_spans
+from vizdist.store.otlp_spans import NO_TIME, attributes_of, integer, with_spans
 from vizdist.store.problems import TraceError
 from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
@@ -28,16 +28,11 @@ class TimeWindow(AsItIs):
             )
 
     def document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {
-            "resourceSpans": [
-                {"resource": resource, "scopeSpans": [{"spans": [span]}]}
-                for resource, span in iterate_spans(document)
-                if self._is_wanted(span)
-            ]
-        }
+        return with_spans(document, self._is_wanted)
 
     def _is_wanted(self, span: Mapping[str, Any]) -> bool:
-        start, end = int(span.get("startTimeUnixNano", 0)), int(span.get("endTimeUnixNano", 0))
+        start = integer(span.get("startTimeUnixNano"), NO_TIME)
+        end = integer(span.get("endTimeUnixNano"), NO_TIME)
         if start <= self._last_ns and end >= self._first_ns:
             return True
-        return attributes_of(span.get("attributes", ())).get("vizdist.kind") == "graph.chunk"
+        return attributes_of(span.get("attributes")).get("vizdist.kind") == "graph.chunk"

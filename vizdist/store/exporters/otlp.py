@@ -1,5 +1,6 @@
 """OTLP/JSON lines: one file, or a trace folder with a file a task."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from tracer.model.trace_folder import SPANS, Manifest, manifest_path, spans_path
 from vizdist.store.exporters.documents import Document, documents_of
 from vizdist.store.gzip_members import packed_member
 from vizdist.store.otlp_record import task_of
-from vizdist.store.otlp_spans import attributes_of, camel_keys
+from vizdist.store.otlp_spans import attributes_of, camel_keys, iterate_spans, objects
 from vizdist.store.redaction import AsItIs
 from vizdist.store.trace import Trace
 
@@ -50,18 +51,26 @@ def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _num_spans(document: Document) -> int:
-    return sum(
-        len(scope.get("spans", ()))
-        for resource in document.get("resourceSpans", ())
-        for scope in resource.get("scopeSpans", ())
-    )
+    return sum(1 for _ in iterate_spans(document))
 
 
 def _write_folder(
     trace: Trace, folder: Path, documents: Iterable[Document], redactor: AsItIs
 ) -> int:
-    """The columns are left to whoever opens it, who makes an index."""
+    """The columns are left to whoever opens it, who makes an index. A folder is whole or is not."""
     folder.mkdir()
+    try:
+        written = _write_spans(folder, documents)
+        text = _counted(redactor.manifest(trace.manifest), written).to_json()
+        manifest_path(folder).write_text(text, encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    return sum(written.values())
+
+
+def _write_spans(folder: Path, documents: Iterable[Document]) -> dict[str, int]:
+    """The number of spans by task."""
     (folder / SPANS).mkdir()
     written: dict[str, int] = defaultdict(int)
     paths: dict[str, Path] = {}
@@ -70,9 +79,7 @@ def _write_folder(
             path = paths[task] = paths.get(task) or _free_path(folder, task)
             with path.open("ab") as file:
                 written[task] += _write_lines(file, own, packed=True)
-    text = _counted(redactor.manifest(trace.manifest), written).to_json()
-    manifest_path(folder).write_text(text, encoding="utf-8")
-    return sum(written.values())
+    return written
 
 
 def _free_path(folder: Path, task: str) -> Path:
@@ -86,21 +93,22 @@ def _free_path(folder: Path, task: str) -> Path:
 def _by_task(documents: Iterable[Document]) -> dict[str, list[Document]]:
     found: dict[str, list[Document]] = defaultdict(list)
     for document in documents:
-        for resource_spans in camel_keys(document).get("resourceSpans", ()):
-            resource = camel_keys(camel_keys(resource_spans).get("resource"))
+        for resource_spans in objects(camel_keys(document).get("resourceSpans")):
+            resource = camel_keys(resource_spans.get("resource"))
             task = task_of(resource)
-            own = {**camel_keys(resource_spans), "resource": _told_of(resource, task)}
+            own = {**resource_spans, "resource": _told_of(resource, task)}
             found[task].append({"resourceSpans": [own]})
     return found
 
 
 def _told_of(resource: dict[str, Any], task: str) -> dict[str, Any]:
     """Says whose it is: the name of a file in a folder says so only of our own tasks."""
-    attributes = resource.get("attributes") or []
+    attributes = resource.get("attributes")
     if "vizdist.task" in attributes_of(attributes):
         return resource
+    known = attributes if isinstance(attributes, list) else []
     said = {"key": "vizdist.task", "value": {"stringValue": task}}
-    return {**resource, "attributes": [*attributes, said]}
+    return {**resource, "attributes": [*known, said]}
 
 
 def _counted(manifest: Manifest, written: dict[str, int]) -> Manifest:

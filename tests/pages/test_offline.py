@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,40 @@ def test_of_a_long_run_the_steps_that_the_summary_names_come_first(
     library = Library([trace])
     [entry] = library.entries()
     assert json.loads(held(text))["step"] == shown_step(library.open(entry.id), None)
+
+
+def with_large_steps(folder: Path, sizes: Mapping[int, int]) -> Path:
+    """A run of five steps; those in `sizes` have so many times the spans of the others."""
+    spans = []
+    for number in range(1, 6):
+        for turn in range(sizes.get(number, 1)):
+            step = training_step(number, at=number * 1500)
+            spans += [one._replace(span=one.span + 10_000 * turn) for one in step]
+    return write_trace(folder / "digits.trace", spans, workload="digits-mlp", steps=5)
+
+
+def test_a_step_that_is_too_large_gives_way_to_smaller_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline, "USUAL_SPANS", 3 * len(training_step(1)))
+    monkeypatch.setattr(offline, "MOST_SPANS", 4 * len(training_step(1)))
+    text = exported(with_large_steps(tmp_path, {1: 9, 3: 3}))
+    assert "In full: steps 2, 4–5" in text
+
+
+def test_of_one_step_that_is_too_large_a_part_can_be_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(offline, "MOST_SPANS", 5)
+    trace = run_of(tmp_path)
+    for flags in (["--steps", "2"], []):
+        assert (
+            main(["export", str(trace), str(tmp_path / "x.html"), "--format", "html", *flags]) == 2
+        )
+        said = capsys.readouterr().err
+        assert f"step {flags[-1] if flags else 1} has {len(training_step(1))} spans" in said
+        assert "vizdist import --between" in said
+        assert "fewer" not in said
 
 
 @pytest.mark.parametrize(

@@ -162,26 +162,36 @@ def _held(trace: Trace, wanted: range | None) -> Held:
     if not numbers:
         places = np.arange(min(len(trace), USUAL_SPANS))
     if len(places) > MOST_SPANS:
-        raise TraceError(
-            f"steps {chosen[0]} to {chosen[-1]} have {len(places):,} spans, and a file may hold "
-            f"{MOST_SPANS:,}; ask for fewer steps, or show the run with vizdist serve"
-        )
+        raise TraceError(_too_many(chosen, len(places)))
     return Held(tuple(chosen), places)
 
 
+def _too_many(chosen: Sequence[int], num_spans: int) -> str:
+    first, last = chosen[0], chosen[-1]
+    who = f"step {first} has" if first == last else f"steps {first} to {last} have"
+    way = "cut a part of it with vizdist import --between" if first == last else "ask for fewer"
+    return (
+        f"{who} {num_spans:,} spans, and a file may hold {MOST_SPANS:,}; {way}, or show the run "
+        "with vizdist serve"
+    )
+
+
 def _usual(trace: Trace, numbers: Sequence[int]) -> list[int]:
-    """The steps that the Summary speaks of, then the first ones, as far as there is room."""
+    """The steps that the Summary speaks of, then the first ones, as far as there is room.
+
+    The first may take more than that. A step that is too large gives way to those after it; where
+    a file may hold none of them, the smallest is taken.
+    """
     told = [shown_step(trace, None), *(said.step for said in summarise(trace).sentences)]
     first = [number for number in told if number is not None and number in numbers]
     counts = np.bincount(trace.all.step[trace.all.step > 0], minlength=max(numbers, default=0) + 1)
-    chosen: dict[int, None] = {}
+    chosen: list[int] = []
     room = USUAL_SPANS
     for number in dict.fromkeys([*first, *numbers]):
-        room -= int(counts[number])
-        if chosen and room < 0:
-            break
-        chosen[number] = None
-    return sorted(chosen)
+        if counts[number] <= (room if chosen else MOST_SPANS):
+            room -= int(counts[number])
+            chosen.append(number)
+    return sorted(chosen) or sorted(numbers, key=lambda number: int(counts[number]))[:1]
 
 
 def _opening_step(trace: Trace, held: Held) -> int | None:

@@ -6,8 +6,9 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from tracer.capture_graph.capture import Batch, Evaluation
+from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
 from tracer.workloads.batching import batches_of_rows
+from tracer.workloads.graph_workload import Feeds
 
 HELD_OUT = 360
 _SPLIT_SEED = 1797
@@ -38,6 +39,16 @@ def digit_batches(size: int, *, drop_remainder: bool) -> Callable[[int, int, int
 
 def digit_evaluation() -> Evaluation:
     return Evaluation(digits()[1], accuracy)
+
+
+def digit_metric(captured: CapturedStep) -> Callable[[], tuple[str, Feeds]]:
+    """What a graph workload's `evaluation` is for a step that was captured with this one."""
+
+    def evaluation() -> tuple[str, Feeds]:
+        values = captured.evaluation_feed(digit_evaluation().batch)
+        return captured.metric, dict(zip(captured.evaluation_feeds, values, strict=True))
+
+    return evaluation
 
 
 def accuracy(logits: Tensor, y: Tensor) -> Tensor:

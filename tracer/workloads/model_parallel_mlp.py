@@ -5,16 +5,16 @@ go up, their gradient comes down, and no weight ever moves. While one worker com
 waits, since each half needs what the other makes; the Timeline shows it as a zigzag.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tracer.capture_graph.capture import CapturedStep, StepCapture
+from tracer.capture_graph.capture import StepCapture
 from tracer.capture_graph.optimizers import SGD
 from tracer.model.graph import Graph, Node
-from tracer.workloads.digits import digit_batches, digit_evaluation
+from tracer.workloads.digits import digit_batches, digit_evaluation, digit_metric
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.graph_workload import Feeds, GraphWorkload, graph_workload
 
@@ -54,7 +54,7 @@ def workload(
         steps=STEPS,
         feeds=feeds,
         loss=captured.loss,
-        evaluation=_judging(captured),
+        evaluation=digit_metric(captured),
     )
 
 
@@ -64,11 +64,3 @@ def _device_of(node: Node) -> str:
         return ""
     parts = node.name.split("/")
     return LOWER if "lower" in parts or parts[-1] == "x" else UPPER
-
-
-def _judging(captured: CapturedStep) -> Callable[[], tuple[str, Feeds]]:
-    def evaluation() -> tuple[str, Feeds]:
-        values = captured.evaluation_feed(digit_evaluation().batch)
-        return captured.metric, dict(zip(captured.evaluation_feeds, values, strict=True))
-
-    return evaluation

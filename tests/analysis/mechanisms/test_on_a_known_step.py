@@ -23,6 +23,7 @@ from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.transfers import Transfer
 from vizdist.store.columns import SpanRecord
+from vizdist.store.spans import Spans
 from vizdist.store.trace import open_trace
 
 Change = Callable[[list[SpanRecord]], list[SpanRecord]]
@@ -117,7 +118,7 @@ def test_in_a_loop_each_iteration_is_a_transfer_of_its_own(
     found = transfers.find(step_of(three_times))
     assert found is not None
     assert [(row.frame, row.iteration) for row in found.rows] == [("77", 0), ("77", 1), ("77", 2)]
-    assert any("#0077:2" in line for line in transfers.tell(found, "en"))
+    assert any("#000077:2" in line for line in transfers.tell(found, "en"))
 
 
 def test_sends_and_recvs_that_met_leave_nothing(step_of: Callable[..., OneStep]) -> None:
@@ -236,6 +237,39 @@ def test_iterations_one_after_the_other_are_never_two(step_of: Callable[..., One
     assert found is not None
     [frame] = found.frames
     assert (frame.iterations, frame.most, frame.deferred) == (2, 1, 1)
+
+
+def test_each_span_of_a_loop_is_looked_at_as_often_however_many_frames_there_are(
+    step_of: Callable[..., OneStep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+    plain = Spans.has_word
+
+    def counted(self: Spans, column: str, *words: str) -> Any:
+        looked.append(len(self))
+        return plain(self, column, *words)
+
+    monkeypatch.setattr(Spans, "has_word", counted)
+    each = []
+    for many in (20, 200):
+        frames = [_iteration(0, i, i + 1, frame_id=70 + i, span=900 + i) for i in range(many)]
+        one = step_of(with_(*frames))
+        looked.clear()
+        found = control_flow.find(one)
+        assert found is not None
+        assert [frame.frame_id for frame in found.frames] == [str(70 + i) for i in range(many)]
+        each.append(sum(looked) / many)
+    assert each[1] < 2 * each[0]
+
+
+def test_two_frames_are_told_apart_by_more_than_their_last_four_digits(
+    step_of: Callable[..., OneStep],
+) -> None:
+    loop = [_iteration(0, i, i + 1, frame_id=i * 10_000 + 959, span=900 + i) for i in (1, 2)]
+    found = control_flow.find(step_of(with_(*loop)))
+    assert found is not None
+    told = [line.split()[1] for line in control_flow.tell(found, "en")]
+    assert told[1:] == ["#010959", "#020959"]
 
 
 def test_what_a_dead_task_left_unfinished_comes_before_the_errors_of_its_peers(

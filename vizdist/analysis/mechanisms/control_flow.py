@@ -9,6 +9,7 @@ import numpy as np
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.executor import most_at_once
+from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import short_id, table
 from vizdist.i18n import Lang, t
@@ -16,6 +17,7 @@ from vizdist.i18n.units import duration
 from vizdist.store.spans import Spans
 
 CONTROL_LOOP = "_cloop"  #: in the names of nodes that only follow a loop on another device
+NO_PLACES = np.empty(0, np.int64)
 MACHINE = ("Merge", "Switch", "NextIteration")  #: what they do in each iteration
 
 
@@ -54,7 +56,7 @@ def find(one: OneStep) -> ControlFlow | None:
     """None where no loop ran and nothing was dead."""
     ops = one.of_kind("op.run")
     dead = ops.take((ops.flags & Flag.DEAD) != 0)
-    frames = [_frame(one, ops, *key) for key in _keys(one)]
+    frames = list(_frames(one))
     if not frames and not len(dead):
         return None
     by_device = dict(sorted(Counter(dead.text("device").tolist()).items()))
@@ -66,25 +68,30 @@ def _broadcasts(one: OneStep) -> int:
     return sum(recv.get("vizdist.edge.kind") == "loop" for recv in recvs)
 
 
-def _keys(one: OneStep) -> list[tuple[str, int, str]]:
-    """(frame, id, device), by when it began."""
+def _frames(one: OneStep) -> Iterator[Frame]:
+    """By when they began."""
     runs = one.of_kind("iteration.run", "frame.run")
-    order = runs.start.argsort(kind="stable")
-    names = (runs.text("frame")[order], runs.frame_id[order], runs.text("device")[order])
-    return list(dict.fromkeys(zip(*(column.tolist() for column in names), strict=True)))
+    if not len(runs):
+        return
+    runs = runs.take(runs.start.argsort(kind="stable"))
+    ops = one.of_kind("op.run")
+    ops = ops.take(ops.frame_id != 0)
+    nodes = dict(grouped(ops, ops.frame_id, ops.text("device")))
+    own = grouped(runs, runs.frame_id, runs.text("device"), runs.text("frame"))
+    for (frame_id, device, frame), spans in sorted(own, key=lambda each: int(each[1].start[0])):
+        yield _frame(frame, device, spans, nodes.get((frame_id, device), ops.take(NO_PLACES)))
 
 
-def _frame(one: OneStep, ops: Spans, frame: str, frame_id: int, device: str) -> Frame:
-    own = _of(one.spans, frame_id, device)
+def _frame(frame: str, device: str, own: Spans, nodes: Spans) -> Frame:
+    """`own` are its iterations, and its own span where it has one."""
     iterations = own.take(own.is_kind("iteration.run"))
     frames = own.take(own.is_kind("frame.run"))
     whole = frames if len(frames) else iterations
-    nodes = _of(ops, frame_id, device)
-    follows = [CONTROL_LOOP in name for name in nodes.text("name").tolist()]
+    follows = [name.startswith(CONTROL_LOOP) for name in nodes.text("name").tolist()]
     machine = Counter(nodes.text("op")[np.array(follows, np.bool_)].tolist())
     return Frame(
         frame=frame,
-        frame_id=str(frame_id),
+        frame_id=str(int(own.frame_id[0])),
         device=device,
         iterations=len(set(iterations.iteration.tolist())),
         most=most_at_once(iterations.start, iterations.end),
@@ -93,10 +100,6 @@ def _frame(one: OneStep, ops: Spans, frame: str, frame_id: int, device: str) -> 
         took_ns=int(whole.end.max() - whole.start.min()),
         machine={op: machine[op] for op in MACHINE if machine[op]},
     )
-
-
-def _of(spans: Spans, frame_id: int, device: str) -> Spans:
-    return spans.take((spans.frame_id == frame_id) & spans.has_word("device", device))
 
 
 def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:

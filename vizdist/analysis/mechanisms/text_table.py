@@ -31,7 +31,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], lang: Lang) 
 
 def short_id(number: int) -> str:
     """Enough of a long number to tell a few apart."""
-    return f"#{number % 10_000:04}"
+    return f"#{number % 1_000_000:06}"
 
 
 def listed(words: Iterable[str], lang: Lang) -> str:

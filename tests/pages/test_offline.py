@@ -20,11 +20,12 @@ from vizdist.store.trace import open_trace
 PAYLOAD = "</script><img src=x onerror=alert(1)>"
 
 
-def run_of(folder: Path, steps: int = 6, name: str = "") -> Path:
+def run_of(folder: Path, steps: int = 6, name: str = "", **manifest: object) -> Path:
     spans = [one for n in range(steps) for one in training_step(n + 1, at=n * 1500)]
     if name:
-        spans[0] = spans[0]._replace(name=name)
-    return write_trace(folder / "digits.trace", spans, workload="digits-mlp", steps=steps)
+        spans = [one._replace(name=name) for one in spans]
+    told = {"workload": "digits-mlp", "steps": steps, **manifest}
+    return write_trace(folder / "digits.trace", spans, **told)
 
 
 def exported(trace: Path, *flags: str) -> str:
@@ -75,8 +76,11 @@ def test_a_file_asks_for_no_other(tmp_path: Path) -> None:
 
 
 def test_names_are_text(tmp_path: Path) -> None:
-    text = exported(run_of(tmp_path, name=PAYLOAD))
-    assert "<img src=x" not in text
+    text = exported(run_of(tmp_path, name=PAYLOAD, workload=PAYLOAD, strategy=f"{PAYLOAD} way"))
+    assert "<img" not in text
+    as_text = "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"
+    assert f">{as_text} way<" in text
+    assert f"<b>{as_text} runs" in text
 
 
 def test_without_names_no_name_is_left(tmp_path: Path) -> None:

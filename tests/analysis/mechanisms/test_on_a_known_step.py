@@ -189,6 +189,15 @@ def test_calls_are_counted_by_method_and_pair(step_of: Callable[..., OneStep]) -
     assert [(method.server, method.errors) for method in lost.methods] == [("", 1)]
 
 
+def test_calls_that_nobody_waits_for_have_no_times(step_of: Callable[..., OneStep]) -> None:
+    found = calls.find(step_of(changed("rpc.client", name="CleanupGraph", end=EPOCH + 410)))
+    assert found is not None
+    [method] = found.methods
+    assert (method.count, method.p50_ns, method.p95_ns) == (1, None, None)
+    _, told = calls.tell(found, "en")
+    assert told.split() == ["CleanupGraph", "worker:0", "ps:0", "1", "0", "0", "B"]
+
+
 def test_a_step_waits_at_the_queues_it_works_on(step_of: Callable[..., OneStep]) -> None:
     assert queues.find(step_of()) is None
     found = queues.find(step_of(changed("op.run", op="QueueDequeueV2", name="next", device=PS)))

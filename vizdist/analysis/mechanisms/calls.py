@@ -16,15 +16,18 @@ from vizdist.store.spans import Spans
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Times are of the calling side, in ns. `server` is empty where nobody is known to serve."""
+    """Times are of the calling side, in ns, None where no call lasts: nobody waits for its answer.
+
+    `server` is empty where nobody is known to serve.
+    """
 
     method: str
     client: str
     server: str
     count: int
     errors: int
-    p50_ns: int
-    p95_ns: int
+    p50_ns: int | None
+    p95_ns: int | None
     bytes: int
 
 
@@ -45,10 +48,11 @@ def find(one: OneStep) -> Calls | None:
 
 
 def _method(calls: Spans, method: str, client: str, server: str) -> Method:
-    p50, p95 = np.percentile(calls.duration, (50, 95)).tolist()
+    lasts = bool(calls.duration.any())
+    p50, p95 = map(int, np.percentile(calls.duration, (50, 95))) if lasts else (None, None)
     errors = int(((calls.flags & Flag.ERROR) != 0).sum())
     total = int(calls.bytes.sum())
-    return Method(method, client, server, len(calls), errors, int(p50), int(p95), total)
+    return Method(method, client, server, len(calls), errors, p50, p95, total)
 
 
 def tell(found: Calls, lang: Lang) -> Iterator[str]:
@@ -57,5 +61,5 @@ def tell(found: Calls, lang: Lang) -> Iterator[str]:
 
 
 def _cells(one: Method) -> Sequence[object]:
-    times = duration(one.p50_ns), duration(one.p95_ns)
+    times = ["" if ns is None else duration(ns) for ns in (one.p50_ns, one.p95_ns)]
     return one.method, one.client, one.server, one.count, one.errors, *times, size(one.bytes)

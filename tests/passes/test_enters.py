@@ -1,5 +1,7 @@
 """Where the Enters of a value go, and what goes with them."""
 
+from typing import Any
+
 from tracer.model.cluster import DeviceName
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.registry import lookup
@@ -34,7 +36,7 @@ def test_an_enter_of_an_enter_goes_to_the_consumer_of_both() -> None:
 def test_a_switch_follows_an_enter_that_moves_and_so_does_the_enter_of_its_predicate() -> None:
     """Elsewhere the predicate would be handed to the first iteration only."""
     b = GraphBuilder()
-    frame = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
+    frame: dict[str, Any] = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
     with b.device("/job:worker/task:0"):
         x, p = b.placeholder([], name="x"), b.op("Placeholder", name="p", dtype="bool", shape=[])
         value = b.op("Enter", x, name="value", **frame)
@@ -49,7 +51,7 @@ def test_a_switch_follows_an_enter_that_moves_and_so_does_the_enter_of_its_predi
 
 def test_an_enter_and_the_switch_of_its_value_stay_with_the_switch() -> None:
     b = GraphBuilder()
-    frame = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
+    frame: dict[str, Any] = {"frame_name": "loop", "is_constant": True, "parallel_iterations": 10}
     with b.device("/job:worker/task:0"):
         x, p = b.placeholder([], name="x"), b.op("Placeholder", name="p", dtype="bool", shape=[])
         value, predicate = (b.op("Enter", each, **frame) for each in (x, p))

@@ -299,46 +299,6 @@ def test_values_that_are_needed_later_do_not_pile_up(
     assert piled["schedule_recvs",] <= PREFETCH < piled[()]
 
 
-def beside_a_chain(b: GraphBuilder, waiting: Input) -> GraphBuilder:
-    """Negates 20 times what may have to wait: work that is due before a neighbour's value."""
-    for i in range(20):
-        waiting = b.op("Neg", waiting, name=f"c{i}", T="float32")
-    return b
-
-
-def test_a_value_does_not_wait_for_work_whose_feed_comes_in_a_later_call(
-    start_cluster: Callable[..., TestCluster],
-) -> None:
-    b = GraphBuilder()
-    with b.device("/job:worker/task:0"):
-        x, late = b.placeholder([1], name="x"), b.placeholder([1], name="late")
-        value = b.op("Neg", x, name="value", T="float32")
-    with b.device("/job:ps/task:0"):
-        beside_a_chain(b, late).op("Neg", value, name="y", T="float32")
-    cluster = start_cluster(CLUSTER, passes=("schedule_recvs",), step_timeout_s=5.0)
-    part = cluster.session(b.graph()).partial_run_setup(["y:0", "c19:0"], ["x:0", "late:0"])
-    (y,) = part.run(["y:0"], {"x:0": torch.ones(1)})
-    (last,) = part.run(["c19:0"], {"late:0": torch.ones(1)})
-    assert (y.tolist(), last.tolist()) == ([1.0], [1.0])
-
-
-def test_an_element_does_not_wait_for_work_that_waits_for_it(
-    start_cluster: Callable[..., TestCluster],
-) -> None:
-    b = GraphBuilder()
-    with b.device("/job:worker/task:0"):
-        value = b.op("Neg", b.const([1.0], "float32", name="one"), name="value", T="float32")
-    with b.device("/job:ps/task:0"):
-        queue = b.op("FIFOQueueV2", name="queue", component_types=["float32"], capacity=4)
-        taken = b.op("QueueDequeueV2", queue, name="taken", component_types=["float32"])
-        beside_a_chain(b, taken).op(
-            "QueueEnqueueV2", queue, value, name="put", Tcomponents=["float32"]
-        )
-    cluster = start_cluster(CLUSTER, passes=("schedule_recvs",), step_timeout_s=5.0)
-    (last, _) = cluster.session(b.graph()).run(["c19:0", "put"])
-    assert last.tolist() == [-1.0]
-
-
 @given(placed_graphs())
 def test_no_recv_waits_for_what_needs_its_value(graph: Graph) -> None:
     lives = dict.fromkeys((node.device for node in graph.nodes), 1)

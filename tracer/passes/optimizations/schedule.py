@@ -24,10 +24,10 @@ def schedule_recvs(placed: Graph, partitions: list[Partition]) -> list[Partition
     """The partitions with a ControlTrigger and a control edge for each recv that can wait.
 
     Times are those of the whole placed graph, and grow along all its edges: a recv that follows
-    earlier work of its device can close no circle of them, through whatever tasks. Recvs in loops
-    already follow their iteration. A graph with a queue stays as it is: work may wait for an element
-    without an edge that says so, and a recv after it for the very value that it lacks. So does
-    work wait for a feed of a later call; who runs steps in parts must not schedule them.
+    earlier work of its device can close no circle of edges, through whatever tasks. Recvs in loops
+    already follow their iteration. A graph with a queue stays as it is: work may wait there for an
+    element that no edge shows, and a recv would wait for that work. So may work for a feed of a
+    later call: nobody schedules a step that runs in parts.
     """
     if any(node.op in _WAITING for node in placed.nodes):
         return partitions

@@ -6,16 +6,18 @@ Each story is told over a near cluster and over gRPC.
 import threading
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
 
-from tests.clusters import TestCluster
+from tests.clusters import TestCluster, running_cluster
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, failing, lost_recv
 from tests.runtime.refused import refused
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
 from tracer.runtime.interfaces import RequestNames, RunCallableRequest, RunStepRequest, StepError
+from tracer.runtime.master_step import MasterStep, Watchdog
 from tracer.runtime.session import NO_TRACING, DirectSession, Value
 
 Start = Callable[..., TestCluster]
@@ -118,6 +120,58 @@ def test_calls_of_a_partial_run_come_one_after_the_other(start_cluster: Start) -
     session.close()
     waiting.join(5)
     assert [error.code for error in errors] == ["CANCELLED"]
+
+
+def test_the_next_call_waits_until_nobody_holds_the_one_before() -> None:
+    """Both have the step's id: else the next one would be forgotten in its place."""
+    with running_cluster("near", CLUSTER, step_timeout_s=2.0) as cluster:
+        session, master = cluster.session(in_parts()), cluster.master()
+        part = session.partial_run_setup(["sum:0"], ["x:0", "y:0"])
+        feeds = {"y:0": TWOS}
+        call = RunStepRequest(
+            session.handle, feeds, ("sum:0",), (), NO_TRACING.step(1), part.handle
+        )
+        early: list[StepError] = []
+        really_forget = Watchdog.forget
+
+        def forget(watchdog: Watchdog, step: MasterStep) -> None:
+            if not early:
+                early.append(refused(lambda: master.run_step(call)))
+            really_forget(watchdog, step)
+
+        with patch.object(Watchdog, "forget", forget):
+            part.run(feeds={"x:0": ONES})
+        assert [error.code for error in early] == ["FAILED_PRECONDITION"]
+        assert one(part.run(["sum:0"], feeds)) == [3.0, 3.0]
+
+
+def two_queues() -> Graph:
+    """A queue on worker:0 and one on ps:0, each with what puts in, takes out and counts."""
+    b = GraphBuilder()
+    for task, job in ((WORKER_0, "worker"), (PS_0, "ps")):
+        with b.device(f"/job:{job}/task:{task.index}"):
+            queue = b.op(
+                "FIFOQueueV2", name=f"{job}_queue", component_types=["float32"], capacity=4
+            )
+            b.op("QueueDequeueV2", queue, name=f"{job}_take", component_types=["float32"])
+            element = b.const([1.0], "float32", name=f"{job}_element")
+            b.op("QueueEnqueueV2", queue, element, name=f"{job}_put", Tcomponents=["float32"])
+            b.op("QueueSizeV2", queue, name=f"{job}_size")
+    with b.device("/job:worker/task:0"):
+        b.op("Neg", b.placeholder([1], name="x"), name="minus", T="float32")
+    return b.graph()
+
+
+def test_a_call_that_takes_too_long_ends_what_other_tasks_wait_for_too(
+    start_cluster: Start,
+) -> None:
+    """Also those that had answered the call: else one of them would take the next element."""
+    session = start_cluster(CLUSTER, step_timeout_s=0.5).session(two_queues())
+    part = session.partial_run_setup(["worker_take:0", "minus:0", "ps_take"], ["x:0"])
+    assert refused(lambda: part.run(["worker_take:0"])).code == "DEADLINE_EXCEEDED"
+    for job in ("worker", "ps"):
+        session.run(f"{job}_put")
+        assert session.run(f"{job}_size:0").item() == 1
 
 
 def test_a_partial_run_that_fails_is_over(start_cluster: Start) -> None:

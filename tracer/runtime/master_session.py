@@ -177,10 +177,10 @@ class MasterSession:
         self, graph: ClientGraph, request: RunStepRequest, done: StepDone, *, was_made: bool = True
     ) -> None:
         """Issues one step, or one call of a partial run; never waits."""
-        ended = partial(self._ended, done)
         if request.partial_run:
-            step = self._next_part(request, ended)
+            step = self._next_part(request, done)
         else:
+            ended = partial(self._ended, done)
             step = MasterStep(graph, request, self._step_timeout_s, ended, was_made=was_made)
         with self._changed:
             self._check_open()
@@ -191,40 +191,37 @@ class MasterSession:
         self._watchdog.watch(step)
         turn.run(step.issue)
 
-    def _next_part(
-        self,
-        request: RunStepRequest,
-        ended: Callable[[MasterStep, RunStepResult | StepError], None],
-    ) -> MasterStep:
+    def _next_part(self, request: RunStepRequest, done: StepDone) -> MasterStep:
         run = self._partial_run(request.partial_run)
         is_last = run.take(request)
         return PartialStep(
             run,
             request,
             self._step_timeout_s,
-            partial(self._part_ended, ended, request.partial_run),
+            partial(self._part_ended, done, request.partial_run),
             is_last=is_last,
         )
 
     def _part_ended(
-        self,
-        ended: Callable[[MasterStep, RunStepResult | StepError], None],
-        handle: str,
-        step: MasterStep,
-        outcome: RunStepResult | StepError,
+        self, done: StepDone, handle: str, step: MasterStep, outcome: RunStepResult | StepError
     ) -> None:
         assert isinstance(step, PartialStep)
         if step.is_over:
             self._partial_runs.pop(handle, None)
-        ended(step, outcome)
+        self._forget(step)
+        step.end_call()
+        done(outcome)
 
     def _ended(self, done: StepDone, step: MasterStep, outcome: RunStepResult | StepError) -> None:
+        self._forget(step)
+        done(outcome)
+
+    def _forget(self, step: MasterStep) -> None:
         self._watchdog.forget(step)
         with self._changed:
             del self._running[step.step_id]
             if not self._running:
                 self._changed.notify_all()
-        done(outcome)
 
     def _check_open(self) -> None:
         if self._state.state is not Session.OPEN:

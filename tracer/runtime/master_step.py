@@ -52,6 +52,7 @@ class MasterStep:
         self._lock = threading.Lock()
         self._state = Machine("step", self.step_id, STEP, Step.ISSUED)
         self._running = dict.fromkeys(range(len(graph.parts)))
+        self._tells_parts = False  # of an abort: before all know, none may be cleaned up
         self._fetched: dict[str, torch.Tensor] = {}
         self._errors: list[StepError] = []
 
@@ -89,16 +90,22 @@ class MasterStep:
                 self._errors.append(result.error)
             if fails:
                 self._begin_abort("part failed")
-            is_last = not self._running
-            if is_last:
-                self._state.move("all parts ended")
+            is_over = self._is_over()
         if fails and result.error is not None:
             self._abort_parts(result.error)
-        if is_last:
+        elif is_over:
             self._finish()
+
+    def _is_over(self) -> bool:
+        """Whether to finish now; says so once."""
+        is_over = not self._running and not self._tells_parts
+        if is_over:
+            self._state.move("all parts ended")
+        return is_over
 
     def _begin_abort(self, event: str) -> None:
         self._state.move(event)
+        self._tells_parts = True
         self.deadline = time.monotonic() + GRACE_S
 
     def abort(self, error: StepError) -> None:
@@ -115,6 +122,11 @@ class MasterStep:
         for part in self._graph.parts:
             with contextlib.suppress(StepError):  # who cannot be reached has his own error
                 part.worker.start_abort(self.step_id, error.as_derived())
+        with self._lock:
+            self._tells_parts = False
+            is_over = self._state.state is Step.ABORTING and self._is_over()
+        if is_over:
+            self._finish()
 
     def expire(self) -> None:
         """Time is up: the first time the step is aborted, the second time it is given up."""

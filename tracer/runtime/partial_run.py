@@ -123,7 +123,10 @@ class PartialStep(MasterStep):
             "last" if self._is_last else "part",
         )
 
-    def _clean_up(self) -> None:
+    def end_call(self) -> None:
+        """To be called once nobody holds the call by its step id: the next one has the same."""
         self._run.end_call()
+
+    def _clean_up(self) -> None:
         if self.is_over:
             super()._clean_up()

@@ -126,7 +126,7 @@ class StepRendezvous:
         done(received)
 
     def when_aborted(self, tell: Callable[[StepError], None]) -> None:
-        """Calls `tell` once the step is aborted: for what runs on without waiting for a key."""
+        """Calls `tell` once the step is aborted or over: for what does not wait for a key."""
         with self._lock:
             error = self._error
             if error is None:
@@ -190,10 +190,14 @@ class StepRendezvous:
         with self._lock:
             was_aborted = self._error is not None
             self._state.move("cleanup")
+            self._error = error = self._error or _CLEANED_UP
+            watchers, self._watchers = self._watchers, []
             waiting: list[_Deferred | RecvCall] = [*self._deferred, *self._take_calls()]
+        for tell in watchers:
+            tell(error)
         unsent, unreceived = self.local.abort(_CLEANED_UP)
         self._fail_all(waiting, _CLEANED_UP)
-        self._tell_unanswered(self._error or _CLEANED_UP)
+        self._tell_unanswered(error)
         if was_aborted:
             return []
         return [

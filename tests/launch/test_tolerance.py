@@ -49,7 +49,7 @@ def test_what_cannot_be_served_exits_2_with_the_next_step(
 
 
 def test_a_run_that_is_over_already_says_so_instead_of_doing_nothing(tmp_path: Path) -> None:
-    Checkpoints(tmp_path).commit(100)
+    Checkpoints(tmp_path).commit(100, 1)
     asked = Tolerance(str(tmp_path))
     with pytest.raises(ToleranceError, match=r"holds step 100, .* has 100 steps: .* --steps 200"):
         check_tolerance(asked, CLUSTER, 100)

@@ -13,7 +13,7 @@ from tests.training.test_on_gpus import RecordersClock
 from tests.training.trained import Run, trained
 from tracer.capture_graph.optimizers import Adam
 from tracer.model.refusal import Refusal
-from tracer.ops.tensor_file import TensorFile
+from tracer.ops.tensor_file import TensorFile, write_tensors
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.training.checkpoint import MOST_KEPT, CheckpointError, Checkpoints
 from tracer.training.line import Line, Ready
@@ -151,7 +151,7 @@ def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     for step in range(1, 9):
         (tmp_path / f"model.ckpt-{step}-00000-of-00001.safetensors").touch()
-        checkpoints.commit(step)
+        checkpoints.commit(step, 1)
     kept = range(9 - MOST_KEPT, 9)
     assert json.loads((tmp_path / "checkpoint.json").read_text())["kept"] == list(kept)
     assert sorted(tmp_path.glob("model*")) == [f for step in kept for f in checkpoints.files(step)]
@@ -160,9 +160,22 @@ def test_only_the_last_ones_are_kept(tmp_path: Path) -> None:
 def test_a_checkpoint_whose_save_broke_off_is_not_gone_on_from(tmp_path: Path) -> None:
     """Its files may be there; the list does not name them yet."""
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.commit(3)
+    checkpoints.commit(3, 1)
     (tmp_path / "model.ckpt-6-00000-of-00002.safetensors").write_bytes(b"torn")
     assert checkpoints.latest() == 3
+
+
+def test_shards_of_a_save_that_broke_off_are_not_taken_for_those_of_a_later_run(
+    tmp_path: Path,
+) -> None:
+    """Of the same step, when there were more tasks to hold variables."""
+    for shard in range(2):
+        write_tensors(tmp_path / f"model.ckpt-2-{shard:05d}-of-00002.safetensors", {})
+    checkpoints = Checkpoints(tmp_path)
+    trained(workload(), "one_device", 2, checkpoints=checkpoints)
+    (whole,) = checkpoints.files(2)
+    assert whole.name == "model.ckpt-2-00000-of-00001.safetensors"
+    assert trained(workload(), "one_device", 3, checkpoints=checkpoints).fitted.first_step == 3
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"kept": 3}', '{"kept": ["a"]}', '{"kept": [-1]}'])

@@ -46,8 +46,14 @@ class Checkpoints:
         kept = self._kept()
         return kept[-1] if kept else None
 
-    def commit(self, step: int) -> None:
-        """Its files are written: from here on a run goes on from it. Forgets the oldest ones."""
+    def commit(self, step: int, num_shards: int) -> None:
+        """Its files are written: from here on a run goes on from it. Forgets the oldest ones.
+
+        And those of this step that are of another number: of a run whose save broke off.
+        """
+        for path in self.files(step):
+            if not path.stem.endswith(f"-of-{num_shards:05d}"):
+                path.unlink(missing_ok=True)
         kept = [*(each for each in self._kept() if each != step), step]
         told = {"step": step, "kept": kept[-MOST_KEPT:]}
         write_whole(self.folder / LIST, [json.dumps(told).encode()])

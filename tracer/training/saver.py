@@ -168,6 +168,7 @@ class Saver:
         self._open_session = open_session
         self._variables = {node.name: _device_of(node, graph) for node in variables_of(graph)}
         self._graph = saver_graph(graph)
+        self._num_shards = sum(node.op == "SaveV2" for node in self._graph.nodes)
         self._checkpoints = checkpoints
         self._tracing = tracing
         self._context = NO_TRACING.run
@@ -207,7 +208,7 @@ class Saver:
             finally:
                 self._context = NO_TRACING.run
             if target == SAVE:
-                checkpoints.commit(step)
+                checkpoints.commit(step, self._num_shards)
             self._tell(span, checkpoints, step)
 
     def _tell(self, span: RareSpan, checkpoints: Checkpoints, step: int) -> None:

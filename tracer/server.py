@@ -33,7 +33,8 @@ class ServerConfig:
     """`run` is the context of what happens outside steps; `_s` are seconds.
 
     With `sockets`, a folder, the task talks to others by the unix sockets there. `checkpoints` is
-    the only folder in which tensors are saved. `faults` happen to this task.
+    the only folder in which tensors are saved. `faults` happen to this task. Its master closes a
+    session that runs no step for `session_gc_s`; 0 keeps it.
     """
 
     recorder: Recorder
@@ -44,6 +45,7 @@ class ServerConfig:
     allow_proxy: bool = False
     connect_s: float = 60.0
     step_s: float = 60.0
+    session_gc_s: float = 0.0
     passes: tuple[str, ...] = ()
     placer: Placer = BY_RULE
     progress: Progress | None = None
@@ -77,6 +79,7 @@ class LocalServer:
                 self._worker,
                 ClusterSpec.of_counts(**{LOCALHOST: 1}),
                 step_timeout_s=config.step_s,
+                session_gc_s=config.session_gc_s,
                 passes=config.passes,
                 placer=config.placer,
             )
@@ -123,6 +126,7 @@ class Server:
                 ClusterSpec({}),
                 connect_timeout_s=config.connect_s,
                 step_timeout_s=config.step_s,
+                session_gc_s=config.session_gc_s,
                 progress=config.progress,
                 passes=config.passes,
                 placer=config.placer,

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import psutil
@@ -281,6 +282,27 @@ def test_a_client_does_not_wait_for_ever(pair: tuple[Task, Task]) -> None:
     pair[1].master.on_step = None
     assert client.run_step(step(x=torch.tensor(4))).fetched["x"].item() == 8
     client.close()
+
+
+def test_a_client_waits_for_a_session_as_long_as_its_master_does_for_the_tasks(
+    pair: tuple[Task, Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And longer than for other rare calls: the master says which task did not answer."""
+
+    def create(graph: Graph, *_: object) -> str:
+        del graph
+        time.sleep(0.3)
+        raise StepError("UNAVAILABLE", "ps:0 did not answer", task="worker:0")
+
+    monkeypatch.setattr(pair[1].master, "create_session", create)
+    monkeypatch.setattr("tracer.rpc.master_stub.CALL_S", 0.1)
+    monkeypatch.setattr("tracer.rpc.master_stub.MORE_S", 0.2)
+    for connect_s, text in ((1.0, "ps:0 did not answer"), (-0.1, "worker:0 at .*: .*")):
+        client = pair[1].dial(connect_s=connect_s)
+        with pytest.raises(StepError, match=text) as info:
+            client.create_session(graph(), NOT_SAMPLED)
+        assert ("ps:0" in info.value.message) == (connect_s > 0)
+        client.close()
 
 
 def test_ctrl_c_ends_the_wait_for_a_step_and_the_client_works_on(

@@ -6,6 +6,7 @@ Each story is told over a near cluster and over gRPC.
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 
 import pytest
@@ -15,8 +16,10 @@ from tests.clusters import TestCluster, running_cluster
 from tests.fakes import FakeClock
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1, counter, lost_recv
 from tests.runtime.refused import refused
+from tracer.model.cluster import ClusterSpec
 from tracer.model.graph import Graph, GraphError, Node
 from tracer.model.graph_builder import GraphBuilder
+from tracer.record.recorder import NO_RECORDER
 from tracer.runtime.interfaces import (
     RequestNames,
     RunStepRequest,
@@ -24,6 +27,7 @@ from tracer.runtime.interfaces import (
     StepError,
 )
 from tracer.runtime.session import NO_TRACING, Session
+from tracer.server import LocalServer, Server, ServerConfig
 
 Start = Callable[..., TestCluster]
 
@@ -261,6 +265,25 @@ def test_a_master_looks_for_idle_sessions_by_itself(start_cluster: Start) -> Non
         time.sleep(0.005)
     assert refused(lambda: session.run("init")).code == "ABORTED"
     cluster.forget(session)
+
+
+@pytest.mark.parametrize("kind", [LocalServer, Server])
+def test_a_server_may_be_told_to_close_idle_sessions(
+    kind: type[LocalServer] | type[Server],
+) -> None:
+    config = ServerConfig(NO_RECORDER, NO_TRACING.run, session_gc_s=0.05)
+    b = GraphBuilder()
+    b.const(2.0, name="two")
+    with closing(kind(WORKER_0, ("cpu:0",), config)) as server:
+        alone = ClusterSpec.of_counts(worker=1).with_address(WORKER_0, server.address)
+        server.join(alone)
+        session = Session(server.master, b.graph())
+        until = time.monotonic() + 5
+        with suppress(StepError):  # it is not found any more
+            while time.monotonic() < until:
+                server.master.session(session.handle)
+                time.sleep(0.005)
+        assert refused(lambda: session.run("two:0")).code == "ABORTED"
 
 
 def test_a_session_of_another_master_shares_the_variable_by_name(start_cluster: Start) -> None:

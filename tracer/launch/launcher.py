@@ -151,6 +151,7 @@ class Launcher:
             context=trace_of_step(self._plan.run_id, "run", 0),
             allow_proxy=self._plan.allow_proxy,
             step_timeout_s=self._plan.limits.step_s + GRACE_S,
+            connect_s=self._plan.limits.connect_s,
             sockets=sockets_of(self._plan, self._scratch),
         )
         count = StepCounter(self._scratch, task)

@@ -71,6 +71,8 @@ from tracer.runtime.interfaces import (
 )
 from tracer.runtime.request_ids import new_request_id
 
+CONNECT_S = 60.0  #: a master's own limit for all tasks of a new session to answer
+MORE_S = 10.0  #: by which a client waits longer: the master knows more, so it speaks first
 STEP_S = 70.0  #: the master's own limit of a step (60 s) speaks first, because it knows more
 
 
@@ -90,6 +92,7 @@ class RemoteMaster(MasterInterface):
         context: SpanContext = NOT_SAMPLED,
         allow_proxy: bool = False,
         step_timeout_s: float = STEP_S,
+        connect_s: float = CONNECT_S,
         sockets: Path | None = None,
     ) -> None:
         self.address = address
@@ -102,6 +105,7 @@ class RemoteMaster(MasterInterface):
         self._recorder = recorder
         self._context = context
         self._step_timeout_s = step_timeout_s
+        self._create_s = connect_s + MORE_S
         self._options = channel_options(allow_proxy=allow_proxy)
         self._channel = grpc.insecure_channel(address, self._options)
         self._sites: dict[tuple[str, str], int] = {}  # by method and peer
@@ -114,7 +118,7 @@ class RemoteMaster(MasterInterface):
         request = CreateSessionRequest(
             graph_to_json(graph), options.device_filters, options.isolate_session_state
         )
-        answer = self._unary("CreateSession", request, context)
+        answer = self._unary("CreateSession", request, context, self._create_s)
         return decode(CreateSessionResponse, answer).session_handle
 
     def extend_session(self, session: str, nodes: tuple[Node, ...], version: int) -> int:
@@ -145,7 +149,9 @@ class RemoteMaster(MasterInterface):
         answer = self._unary("ListDevices", ListDevicesRequest(session), self._context)
         return decode(ListDevicesResponse, answer).devices
 
-    def _unary(self, name: str, request: Message, context: SpanContext) -> bytes:
+    def _unary(
+        self, name: str, request: Message, context: SpanContext, timeout_s: float = CALL_S
+    ) -> bytes:
         if self._stream is None:  # else a step may hold the lock, and this call may be to end it
             with self._lock:
                 self._dialed()
@@ -154,7 +160,7 @@ class RemoteMaster(MasterInterface):
             stub: Any = self._channel.unary_unary(f"/{method}")
             metadata = self._metadata + trace_metadata(call.context)
             try:
-                call.answer = bytes(stub(encode(request), timeout=CALL_S, metadata=metadata))
+                call.answer = bytes(stub(encode(request), timeout=timeout_s, metadata=metadata))
             except grpc.RpcError as error:
                 raise step_error(error, self._peer, self.address) from None
         return bytes(call.answer)

@@ -75,6 +75,29 @@ def test_a_trace_without_ops_is_refused_with_the_flags_that_record_them(tmp_path
         costs_of_trace(trace(tmp_path, recv(5, 1)))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{garbage",
+        b"[1]",
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}',
+        b"\xff",
+        b'{"resourceSpans": 3}',
+    ],
+)
+def test_a_line_that_is_no_spans_is_named_with_its_file(
+    tmp_path: Path, line: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = trace(tmp_path, op("m", 10, 1))
+    (path,) = (folder / "spans").iterdir()
+    path.write_bytes(path.read_bytes() + gzip.compress(line))
+    with pytest.raises(CostsError, match=r"worker-0\.0\.otlp\.jsonl\.gz, line 2, holds no spans"):
+        costs_of_trace(folder)
+    request = ["partition", str(GOLDEN / "iii_diamond__grpc.json"), "--costs", str(folder)]
+    assert main(request) == 2
+    assert "line 2" in capsys.readouterr().err
+
+
 def test_costs_may_be_written_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     path.write_text(json.dumps({"ops": {"CPU": {"Mul": 7}}, "far_ns": 5}))

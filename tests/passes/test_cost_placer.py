@@ -1,5 +1,6 @@
 """Placement by a simulated step: where would each node end first?"""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -135,7 +136,12 @@ def test_control_flow_can_be_cut_however_it_was_placed(case: str) -> None:
         ({"node": {}}, "costs are an object"),
         ({"nodes": {"MatMul": 3}}, 'nodes must be a table such as {"CPU": {"MatMul": 12000}}'),
         ({"ops": {"CPU": {"MatMul": -3}}}, "ops must be a table"),
-        ({"far_ns": "long"}, "far_ns must be a number, 0 or more; it is 'long'"),
+        ({"far_ns": "long"}, r"far_ns must be a number from 0 to 1e\+18; it is 'long'"),
+        ({"near_ns": True}, "near_ns must be a number"),
+        ({"near_ns": math.nan}, "near_ns must be a number"),
+        ({"far_ns": 10**400}, "far_ns must be a number"),
+        ({"bytes_per_ns": 0}, r"bytes_per_ns must be a number from 1e-09 to 1e\+18; it is 0"),
+        ({"bytes_per_ns": 1e-320}, "bytes_per_ns must be a number"),
     ],
 )
 def test_costs_of_another_form_are_refused(raw: Any, hint: str) -> None:

@@ -5,6 +5,7 @@ import statistics
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,14 @@ MAX_NODES = 1_000  #: known by name, those that take longest; others go by their
 _GZIP = 31  #: zlib's word for it
 _CHUNK_BYTES = 1 << 20
 _TRANSFERS = ("data", "control", "loop")
+_MALFORMED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    StopIteration,
+    RecursionError,
+)
 
 
 class _Op(NamedTuple):
@@ -40,32 +49,54 @@ def costs_of_trace(folder: Path) -> Costs:
 
     Raises CostsError if the folder holds no op that was recorded.
     """
-    steps: dict[_Op, defaultdict[str, int]] = {}
-    transfers: dict[bool, list[int]] = {False: [], True: []}
-    whole: list[int] = []
-    for span in _spans(folder):
-        told = {a["key"]: next(iter(a["value"].values())) for a in span.get("attributes", ())}
-        duration_ns = int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
-        if told.get("vizdist.kind") == "op.run" and (op := _op(told)):
-            steps.setdefault(op, defaultdict(int))[told["vizdist.step.number"]] += duration_ns
-        elif told.get("vizdist.kind") == "session.run":
-            whole.append(duration_ns)
-        elif told.get("vizdist.edge.kind") in _TRANSFERS and "vizdist.wait_ns" in told:
-            took_ns = duration_ns - int(told["vizdist.wait_ns"])
-            transfers[bool(told.get("vizdist.remote"))].append(max(0, took_ns))
-    if not steps:
+    found = _Found()
+    for where, line in _lines(folder):
+        try:
+            found.add(json.loads(line))
+        except _MALFORMED as error:
+            raise CostsError(
+                f"--costs {where} holds no spans of a recorded run: {error!r}; record it again"
+            ) from None
+    if not found.steps:
         raise CostsError(
             f"--costs {folder} holds no op that was recorded; name the trace of a run with "
             "--trace all and --detail op, or a JSON file of costs"
         )
     known = Costs()
     return Costs(
-        nodes=_by_node(steps),
-        ops=_by_op(steps),
-        near_ns=_median(transfers[False], known.near_ns),
-        far_ns=_median(transfers[True], known.far_ns),
-        step_ns=_median(whole),
+        nodes=_by_node(found.steps),
+        ops=_by_op(found.steps),
+        near_ns=_median(found.transfers[False], known.near_ns),
+        far_ns=_median(found.transfers[True], known.far_ns),
+        step_ns=_median(found.whole),
     )
+
+
+class _Found:
+    """Times in ns, of ops by the step."""
+
+    def __init__(self) -> None:
+        self.steps: dict[_Op, defaultdict[str, int]] = {}
+        self.transfers: dict[bool, list[int]] = {False: [], True: []}
+        self.whole: list[int] = []
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        for resource in line.get("resourceSpans", ()):
+            for scope in resource.get("scopeSpans", ()):
+                for span in scope.get("spans", ()):
+                    self._add(span)
+
+    def _add(self, span: Mapping[str, Any]) -> None:
+        told = {a["key"]: next(iter(a["value"].values())) for a in span.get("attributes", ())}
+        duration_ns = int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
+        if told.get("vizdist.kind") == "op.run" and (op := _op(told)):
+            times = self.steps.setdefault(op, defaultdict(int))
+            times[told["vizdist.step.number"]] += duration_ns
+        elif told.get("vizdist.kind") == "session.run":
+            self.whole.append(duration_ns)
+        elif told.get("vizdist.edge.kind") in _TRANSFERS and "vizdist.wait_ns" in told:
+            took_ns = duration_ns - int(told["vizdist.wait_ns"])
+            self.transfers[bool(told.get("vizdist.remote"))].append(max(0, took_ns))
 
 
 def _op(told: Mapping[str, Any]) -> _Op | None:
@@ -102,13 +133,12 @@ def _median(values: Iterable[int], otherwise: int = 0) -> int:
     return round(statistics.median(values)) if values else otherwise
 
 
-def _spans(folder: Path) -> Iterator[Mapping[str, Any]]:
+def _lines(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Each with its file and number."""
     for path in sorted((folder / SPANS).glob(f"*{SPANS_SUFFIX}")):
-        for member in _whole_members(path):
-            for line in member.splitlines():
-                for resource in json.loads(line).get("resourceSpans", ()):
-                    for scope in resource.get("scopeSpans", ()):
-                        yield from scope.get("spans", ())
+        lines = chain.from_iterable(member.splitlines() for member in _whole_members(path))
+        for number, line in enumerate(lines, 1):
+            yield f"{path}, line {number},", line
 
 
 def _whole_members(path: Path) -> Iterator[bytes]:

@@ -27,6 +27,9 @@ class _Speed(NamedTuple):
     flops_per_ns: float
 
 
+_LEAST = {"bytes_per_ns": 1e-9}  # a byte a second; of the others 0
+_MOST = 1e18  # ns; some 30 years
+
 _SPEEDS = {"CPU": _Speed(5_000, 8.0, 20.0), "GPU": _Speed(10_000, 1_000.0, 10_000.0)}
 
 
@@ -74,16 +77,25 @@ class Costs:
             if kind is dict and not _is_table(value):
                 form = '{"CPU": {"MatMul": 12000}}, a whole number of ns by device type and name'
                 raise CostsError(f"{name} must be a table such as {form}; it is {value!r}")
-            if kind is not dict and not (isinstance(value, int | float) and value >= 0):
-                raise CostsError(f"{name} must be a number, 0 or more; it is {value!r}")
+            least = _LEAST.get(name, 0)
+            if kind is not dict and not _is_number(raw.get(name, least), least):
+                raise CostsError(
+                    f"{name} must be a number from {least:g} to {_MOST:g}; it is {value!r}"
+                )
         return cls(**raw)
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(times, dict) and all(type(ns) is int and ns >= 0 for ns in times.values())
+        isinstance(times, dict)
+        and all(type(ns) is int and 0 <= ns <= _MOST for ns in times.values())
         for times in value.values()
     )
+
+
+def _is_number(value: Any, least: float) -> bool:
+    """No bool, which is an int too; NaN and the infinite are in no range."""
+    return type(value) in (int, float) and least <= value <= _MOST
 
 
 def _estimate_ns(op: str, device: DeviceName, inputs: Specs, outputs: Specs) -> int:

@@ -30,6 +30,8 @@ REF_VARIABLE = "VariableV2"
 HANDLES = ("VarHandleOp", REF_VARIABLE)
 REFS = (REF_VARIABLE, "RefEnter")
 
+CONTROL_LOOP = "_cloop"  #: how names begin of nodes that only follow a loop on another device
+
 
 class GraphError(Refusal):
     """A graph that breaks a rule; the text names the node."""

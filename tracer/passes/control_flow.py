@@ -9,7 +9,16 @@ Its Merge starts the `_Recv`s of an iteration.
 from itertools import count
 from typing import Any
 
-from tracer.model.graph import Edge, Graph, GraphError, Input, Literal, Node, TensorSpec
+from tracer.model.graph import (
+    CONTROL_LOOP,
+    Edge,
+    Graph,
+    GraphError,
+    Input,
+    Literal,
+    Node,
+    TensorSpec,
+)
 from tracer.passes.frames import (
     CONTROL_FLOW,
     EXITS,
@@ -20,7 +29,6 @@ from tracer.passes.frames import (
     Frames,
 )
 
-CONTROL_LOOP = "_cloop"  #: how the names of a control loop's nodes begin
 NOTHING = Literal("float32", (0,), b"")
 NOTHING_SPEC = TensorSpec("float32", (0,))
 _INDEX = TensorSpec("int32", ())

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from tracer.model.graph import CONTROL_LOOP
 from tracer.model.graph_table import NodeRow
 
 Kind = Literal[
@@ -133,16 +134,13 @@ def look_of(row: NodeRow) -> Look:
     return Look("compute", "∂" if is_gradient else row.op[:1] or "?")
 
 
-_CONTROL_LOOP = "_cloop"
-
-
 def short_name(row: NodeRow) -> str:
     """What tells a name from its neighbours: `train/update_w1/ApplyX` → `update_w1`."""
     if row.op in _ENDS and row.attrs.get("client_terminated"):
         return str(row.attrs.get("tensor_name", row.name)).removesuffix(":0")
     if row.op in ("_Arg", "_Retval") and (found := _LOCAL_END.fullmatch(row.name)):
         return found[1]
-    if row.name.startswith(_CONTROL_LOOP):  # named after an edge that it is not about
+    if row.name.startswith(CONTROL_LOOP):  # named after an edge that it is not about
         return row.op
     parts = [part for part in row.name.split("/") if part not in _GENERIC]
     if len(parts) > 2 and parts[-2] == "replicate":  # a constant copied to each device

@@ -231,7 +231,8 @@ def test_a_frame_has_its_iterations_and_how_many_were_in_flight(
     ]
     dead = _iteration(3, 91, 92, kind="op.run", name="mul", op="Mul", flags=Flag.DEAD, span=600)
     follower = _iteration(3, 93, 94, kind="op.run", name="_cloop_Merge", op="Merge", span=601)
-    found = control_flow.find(step_of(with_(*loop, dead, follower)))
+    own = _iteration(3, 94, 95, kind="op.run", name="my_cloop/Merge", op="Merge", span=602)
+    found = control_flow.find(step_of(with_(*loop, dead, follower, own)))
     assert found is not None
     [frame] = found.frames
     assert (frame.frame, frame.frame_id, frame.device) == ("loop", "77", WORKER)

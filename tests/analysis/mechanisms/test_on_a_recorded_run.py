@@ -1,6 +1,7 @@
 """`vizdist report --step` on a run that the real runtime recorded."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,13 @@ def test_what_a_deadlock_left_is_told_of_all_tasks_by_key(tmp_path: Path) -> Non
         assert edge.startswith("edge_")
         assert frame == "0:0"
         assert each.waited_ns > 0.5e9
+
+
+def test_a_reason_is_told_in_words_and_one_that_is_unknown_as_it_is(trace: Trace) -> None:
+    found = stages.find(one(trace))
+    assert found is not None
+    reasons = ("control_flow", "colocated, folded", "by_hand")
+    placed = [replace(found.placed[0], reason=reason) for reason in reasons]
+    told = "\n".join(stages.tell(replace(found, placed=placed), "zh"))
+    for words in ("控制流", "同置、常量折叠", "by_hand"):
+        assert f"\n  {words}  " in told

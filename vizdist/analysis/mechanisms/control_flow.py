@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracer.model.graph import CONTROL_LOOP
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.executor import most_at_once
@@ -16,7 +17,6 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.spans import Spans
 
-CONTROL_LOOP = "_cloop"  #: in the names of nodes that only follow a loop on another device
 NO_PLACES = np.empty(0, np.int64)
 MACHINE = ("Merge", "Switch", "NextIteration")  #: what they do in each iteration
 

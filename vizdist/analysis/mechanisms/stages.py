@@ -9,7 +9,7 @@ from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.graph_counts import graph_counts, own_nodes
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import listed, table
-from vizdist.i18n import Lang, t
+from vizdist.i18n import Lang, catalogue, t
 
 NAMED = 6  #: names that are written out beside a count
 
@@ -99,7 +99,9 @@ def tell(found: Stages, lang: Lang) -> Iterator[str]:
         values = {"count": len(names), "names": _some(names)}
         yield f"  {t(f'mechanisms.stages.{why}', lang, **values)}"
     if found.placed:
-        yield from table(("reason", "device", "nodes", "example"), _by_reason(found.placed), lang)
+        yield from table(
+            ("reason", "device", "nodes", "example"), _by_reason(found.placed, lang), lang
+        )
     if "device" in found.parts:
         parts = [f"{device_title(d)} {count}" for d, count in found.parts["device"].items()]
         yield f"  {t('mechanisms.stages.parts', lang, parts=listed(parts, lang))}"
@@ -108,12 +110,19 @@ def tell(found: Stages, lang: Lang) -> Iterator[str]:
         yield f"  {t('mechanisms.stages.added', lang, ops=ops)}"
 
 
-def _by_reason(placed: Iterable[Placement]) -> Iterator[tuple[str, str, int, str]]:
+def _by_reason(placed: Iterable[Placement], lang: Lang) -> Iterator[tuple[str, str, int, str]]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for each in placed:
         groups[each.reason, each.device].append(each.node)
     for (reason, device), names in sorted(groups.items()):
-        yield reason, device_title(device), len(names), names[0]
+        yield _reason_text(reason, lang), device_title(device), len(names), names[0]
+
+
+def _reason_text(reason: str, lang: Lang) -> str:
+    """Of each of its parts, as in `colocated, folded`; one that a foreign trace made up is its own."""
+    words = ((part, f"graph.reason.{part or 'none'}") for part in reason.split(", "))
+    known = catalogue(lang)
+    return listed((t(key, lang) if key in known else part for part, key in words), lang)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.clusters import TestCluster
+from tests.clusters import TestCluster, running_cluster
 from tests.runtime.graphs import CLUSTER
 from tracer.model.graph import Graph, Literal
 from tracer.model.graph_builder import GraphBuilder
@@ -15,7 +15,8 @@ from tracer.model.literal import literal_of, value_of
 from tracer.ops.kernel import Kernel, OpDef
 from tracer.ops.registry import lookup
 from tracer.runtime.interfaces import StepError
-from tracer.runtime.session import DirectSession
+from tracer.runtime.session import DirectSession, Session
+from tracer.runtime.worker_env import ExecutorKind
 
 Start = Callable[..., TestCluster]
 EXECUTORS = pytest.mark.parametrize("executor", ["generated", "queue"])
@@ -130,10 +131,65 @@ def test_a_wrong_attribute_is_an_error_of_its_node(
     assert (failed.value.code, failed.value.node) == ("INVALID_ARGUMENT", "bad")
 
 
-def test_feeds_reach_kernels_unchanged() -> None:
+def test_a_fed_tensor_that_nothing_keeps_reaches_its_kernel_without_a_copy() -> None:
+    seen: list[torch.Tensor] = []
+
+    def with_witness(name: str) -> OpDef:
+        op = lookup(name)
+        return replace(op, bind=lambda *_: seen.append) if name == "Neg" else op
+
     b = GraphBuilder()
-    x = b.placeholder([2], name="x")
-    b.op("Identity", x, name="y", T="float32")
+    with b.device("/job:worker/task:0"):
+        b.op("Neg", b.placeholder([2], name="x"), name="y", T="float32")
     fed = torch.tensor([1.0, 2.0])
-    with DirectSession(b.graph()) as session:
-        assert session.run("y:0", {"x:0": fed}) is fed
+    with running_cluster("near", CLUSTER, lookup=with_witness) as cluster:
+        cluster.session(b.graph()).run("y", {"x:0": fed})
+    assert seen == [fed]
+    assert seen[0] is fed
+
+
+def kept(at: str) -> Graph:
+    """A variable and a queue that keep the fed `x` as it came, or what it was shaped to."""
+    b = GraphBuilder()
+    with b.device(at):
+        x = b.placeholder([2], name="x")
+        row = b.op("Reshape", x, b.const([1, 2], "int32"), name="row", T="float32")
+        v = b.op("VarHandleOp", name="v", dtype="float32", shape=[1, 2])
+        b.op("AssignVariableOp", v, row, name="assign", dtype="float32")
+        b.op("ReadVariableOp", v, name="read", dtype="float32")
+        queue = b.op("FIFOQueueV2", name="queue", component_types=["float32"])
+        b.op("QueueEnqueueV2", queue, x, name="put")
+        b.op("QueueDequeueV2", queue, name="take", component_types=["float32"])
+        b.const([1.0, 2.0], name="constant")
+    return b.graph()
+
+
+def check_that_nothing_is_shared(session: Session) -> None:
+    fed = torch.tensor([1.0, 2.0])
+    session.run("assign", {"x:0": fed})
+    session.make_callable("put", "x:0")(fed)
+    part = session.partial_run_setup("row:0", "x:0")
+    part.run((), {"x:0": fed})
+    fed.fill_(9)
+    assert session.run("take:0").tolist() == [1.0, 2.0]
+    (row,) = part.run("row:0")
+    assert row is not None
+    assert row.tolist() == [[1.0, 2.0]]
+    for name, value in (("read:0", [[1.0, 2.0]]), ("constant:0", [1.0, 2.0])):
+        session.run(name).fill_(7)
+        assert session.run(name).tolist() == value
+
+
+@EXECUTORS
+@pytest.mark.parametrize("at", ["worker", "ps"])
+def test_a_tensor_that_outlives_its_step_is_not_the_clients_to_change(
+    start_cluster: Start, executor: str, at: str
+) -> None:
+    cluster = start_cluster(CLUSTER, executor=executor)
+    check_that_nothing_is_shared(cluster.session(kept(f"/job:{at}/task:0")))
+
+
+@EXECUTORS
+def test_nor_is_it_in_one_task_alone(executor: ExecutorKind) -> None:
+    with DirectSession(kept(""), executor=executor) as session:
+        check_that_nothing_is_shared(session)

@@ -14,6 +14,7 @@ from tracer.model.step import SpanContext
 from tracer.passes.placer import BY_RULE, Placer
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.client_names import check_fetch, feed_check, fetch_names, tensor_fed
+from tracer.runtime.client_values import are_kept, copied
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
@@ -60,10 +61,12 @@ class _Plan:
     """What a list of fetches asks for: `node:port` fetches a tensor, `node` only runs it.
 
     A fetch that is also fed is answered from the feed. `full` are the feeds' names with their
-    ports, `checks` what their values must be.
+    ports, `checks` what their values must be. `is_near`: the master is in this process.
     """
 
-    def __init__(self, graph: Graph, fetches: Sequence[str], feeds: Sequence[str]) -> None:
+    def __init__(
+        self, graph: Graph, fetches: Sequence[str], feeds: Sequence[str], *, is_near: bool
+    ) -> None:
         for name in fetches:
             check_fetch(graph, name)
         self.full = tuple(tensor_fed(graph, name) for name in feeds)
@@ -76,6 +79,8 @@ class _Plan:
         self.fetches = tuple(name for name in wanted if ":" in name and name not in self.full)
         self.targets = tuple(name for name in wanted if ":" not in name)
         self.request = RequestNames(self.full, self.fetches, self.targets)
+        self.is_near = is_near
+        self.keeps = is_near and are_kept(graph, wanted)
 
     def feeds(self, given: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
         """By full name, each checked, and cast where its dtype is another. Raises StepError."""
@@ -83,10 +88,10 @@ class _Plan:
         for name, check in self.checks:
             if (fitted := check(value := feeds[name])) is not value:
                 feeds = {**feeds, name: fitted}
-        return feeds
+        return copied(feeds) if self.keeps else feeds
 
     def values(self, feeds: Mapping[str, torch.Tensor], result: RunStepResult) -> list[Value]:
-        fetched = result.fetched
+        fetched = copied(result.fetched) if self.is_near else result.fetched
         return [fetched[name] if name in fetched else feeds.get(name) for name in self.names]
 
 
@@ -106,6 +111,7 @@ class Session:
     ) -> None:
         self.num_steps = 0
         self._master = master
+        self._is_near = isinstance(master, Master)
         self._graph = graph
         self._tracing = tracing
         self._plans: dict[tuple[tuple[str, ...], tuple[str, ...]], _Plan] = {}
@@ -173,7 +179,8 @@ class Session:
     def _plan(self, fetches: tuple[str, ...], feeds: tuple[str, ...]) -> _Plan:
         plan = self._plans.get((fetches, feeds))
         if plan is None:
-            plan = self._plans[fetches, feeds] = _Plan(self._graph, fetches, feeds)
+            plan = _Plan(self._graph, fetches, feeds, is_near=self._is_near)
+            self._plans[fetches, feeds] = plan
         return plan
 
     def _run(
@@ -252,6 +259,8 @@ class Session:
         self._check_open()
         plan = self._plan(fetch_names(fetches), tuple(feeds))
         fed = plan.feeds(feeds)
+        if self._is_near:  # what one call brings may be read after the next
+            fed = copied(fed)
 
         def send(context: SpanContext) -> RunStepResult:
             return self._master.run_step(

@@ -81,6 +81,8 @@ def test_an_address_that_leads_nowhere_is_waited_for_no_longer(tmp_path: Path) -
         done = tracer(*client, *more, "--out", str(tmp_path / "w"))
     assert done.returncode == 1
     assert re.search(rf"waited 3 s for 1 of 3 tasks: worker:1 at {nowhere}: \S", done.stderr)
+    waits = open_trace(tmp_path / "w").spans(kinds=["session.wait"])
+    assert 2.9e9 < max(waits.end - waits.start) < 8e9
 
 
 @pytest.mark.slow

@@ -39,8 +39,8 @@ def check_fetch(graph: Graph, name: object) -> None:
     if ":" in name and _is_handle(graph, Input.parse(name)):
         node = graph[Input.parse(name).node]
         raise _wrong(
-            f"Argument `fetch` = {name} is the handle of a resource ({node.op}), which never leaves "
-            "its task; fetch what is read from it, or run the node by its name without a port",
+            f"Argument `fetch` = {name} is the handle of a resource ({node.op}), which never "
+            "leaves its task; fetch what is read from it, or run the node by its name without a port",
             node.name,
         )
 

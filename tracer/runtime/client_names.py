@@ -40,7 +40,7 @@ def check_fetch(graph: Graph, name: object) -> None:
         node = graph[Input.parse(name).node]
         raise _wrong(
             f"Argument `fetch` = {name} is the handle of a resource ({node.op}), which never "
-            "leaves its task; fetch what is read from it, or run the node by its name without a port",
+            "leaves its task; fetch what is read from it, or run the node by its name alone",
             node.name,
         )
 

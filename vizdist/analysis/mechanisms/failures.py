@@ -16,6 +16,7 @@ from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 
 Role = Literal["root", "derived", ""]
+CANCELLED = "cancelled"  #: in the message of what was stopped, whatever the cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Failure:
     """A span that failed, or never ended; `after_ns` counts from the step's start.
 
     `role`: the op whose error the run gave as its cause is the `root`; what only repeats that error
-    is `derived`.
+    or was cancelled is `derived`.
     """
 
     task: str
@@ -76,11 +77,12 @@ def _failures(one: OneStep, places: Array) -> list[Failure]:
 
 
 def _with_roles(failures: Sequence[Failure], cause: RootCause | None) -> Iterator[Failure]:
-    error = str(cause.values.get("error", "")).removesuffix("…") if cause else ""
+    error = cause.error if cause else ""
     has_root = False
     for each in failures:
         if not error or error not in each.message:
-            yield each
+            was_stopped = bool(error) and CANCELLED in each.message
+            yield replace(each, role="derived") if was_stopped else each
         elif each.kind == "op.run" and not has_root:
             has_root = True
             yield replace(each, role="root")
@@ -101,8 +103,9 @@ def _cells(each: Failure, lang: Lang) -> Sequence[object]:
 
 
 def _error(each: Failure, lang: Lang) -> str:
-    """Its first line; a derived error says nothing new."""
+    """Its first line; one that only repeats the cause says nothing new."""
     if each.is_unfinished:
         return t("mechanisms.failures.unfinished", lang)
-    lines = each.message.splitlines() if each.role != "derived" else []
+    is_own = each.role != "derived" or CANCELLED in each.message
+    lines = each.message.splitlines() if is_own else []
     return lines[0][:120] if lines else ""

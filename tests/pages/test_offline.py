@@ -120,6 +120,7 @@ def test_a_step_that_is_too_large_gives_way_to_smaller_ones(
     monkeypatch.setattr(offline, "MOST_SPANS", 4 * len(training_step(1)))
     text = exported(with_large_steps(tmp_path, {1: 9, 3: 3}))
     assert "In full: steps 2, 4–5" in text
+    assert "第 2、4–5 步" in text
 
 
 def test_of_one_step_that_is_too_large_a_part_can_be_cut(

@@ -66,7 +66,7 @@ def _faults(trace: Trace) -> Iterator[Finding]:
         counts = wrong.unfinished or wrong.errors
         values = {
             "count": sum(counts.values()),
-            "tasks": ", ".join(counts),
+            "tasks": tuple(counts),
             "name": first.name or first.kind,
             "task": first.task,
             "error": error,

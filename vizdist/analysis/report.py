@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from vizdist.analysis.look_next import Finding
-from vizdist.analysis.mechanisms.text_table import printable
+from vizdist.analysis.mechanisms.text_table import listed, printable
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.summary import Sentence, Summary, summarise
@@ -59,14 +59,19 @@ def sentence_text(sentence: Sentence, lang: Lang) -> str:
 def finding_texts(finding: Finding, lang: Lang) -> tuple[str, str]:
     """(what was found, its cause or remedy)."""
     key = f"analysis.look.{finding.key}"
-    says, remedy = (t(f"{key}.{part}", lang, **finding.values) for part in ("says", "remedy"))
+    values = {
+        name: listed(value, lang) if isinstance(value, tuple) else value
+        for name, value in finding.values.items()
+    }
+    says, remedy = (t(f"{key}.{part}", lang, **values) for part in ("says", "remedy"))
     return says, remedy
 
 
 def _head(trace: Trace, seen: Summary, lang: Lang) -> Iterator[str]:
     told = (trace.title, trace.manifest.workload, trace.manifest.strategy)
     yield " · ".join(word for word in told if word)
-    yield " ".join(sentence_text(sentence, lang) for sentence in seen.headline)
+    between = t("analysis.report.between", lang)
+    yield between.join(sentence_text(sentence, lang) for sentence in seen.headline)
     for sentence in seen.sentences:
         proof = f"  [{hex_id(sentence.proof[0])}]" if any(sentence.proof) else ""
         yield f"  {sentence_text(sentence, lang)}{proof}"
@@ -101,7 +106,7 @@ def _findings(findings: Sequence[Finding], lang: Lang) -> Iterator[str]:
     for finding in findings:
         says, remedy = finding_texts(finding, lang)
         proof = f"  [{hex_id(finding.proof[0])}]" if any(finding.proof) else ""
-        yield f"  {says} {remedy}{proof}"
+        yield f"  {says}{t('analysis.report.between', lang)}{remedy}{proof}"
 
 
 def _processes(trace: Trace, lang: Lang) -> Iterator[str]:

@@ -20,6 +20,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.step_split import CLASSES, TaskSplit
 from vizdist.analysis.steps import shown_step, splits_of, step_numbers, steps_around
 from vizdist.analysis.summary import summarise
@@ -96,8 +97,7 @@ class Held:
     steps: tuple[int, ...]
     places: Array
 
-    @property
-    def said(self) -> str:
+    def said(self, lang: Lang) -> str:
         """The steps as people write them: 3, 7–9."""
         runs: list[list[int]] = []
         for number in self.steps:
@@ -105,7 +105,7 @@ class Held:
                 runs[-1].append(number)
             else:
                 runs.append([number])
-        return ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
+        return listed((f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs), lang)
 
 
 def write(library: Library, trace_id: str, path: Path, wanted: range | None) -> int:
@@ -269,7 +269,7 @@ def _page(
 
 
 def _header(trace: Trace, held: Held, lang: Lang) -> list[Component]:
-    values = {"spans": f"{len(held.places):,}", "of": f"{len(trace):,}", "steps": held.said}
+    values = {"spans": f"{len(held.places):,}", "of": f"{len(trace):,}", "steps": held.said(lang)}
     key = "holds" if held.steps else "holds_spans"
     switches = [
         button("theme", t("shell.header.theme", lang), icon("theme")),

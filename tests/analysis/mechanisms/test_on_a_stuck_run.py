@@ -1,12 +1,14 @@
 """What is said of a run that its step limit ended: the limit is the cause, not what it stopped."""
 
+import re
+
 import pytest
 
 from tracer.cli import main as tracer
 from vizdist.analysis.look_next import look_next
-from vizdist.analysis.mechanisms import sessions
+from vizdist.analysis.mechanisms import failures, sessions
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.report import finding_texts
+from vizdist.analysis.report import finding_texts, report_text
 from vizdist.store.trace import Trace, open_trace
 
 
@@ -31,3 +33,22 @@ def test_a_step_that_was_told_no_id_is_said_to_have_none(stuck: Trace) -> None:
     assert found is not None
     assert found.step_id == ""
     assert next(iter(sessions.tell(found, "en"))) == f"  session {found.handle}"
+
+
+def test_an_op_that_was_cancelled_for_the_cause_is_derived_and_there_is_no_root(
+    stuck: Trace,
+) -> None:
+    found = failures.find(OneStep(stuck, stuck.step(1)))
+    assert found is not None
+    assert {each.role for each in found.failures} == {"derived"}
+    told = "\n".join(failures.tell(found, "en"))
+    assert "derived  Dequeue operation of FIFOQueue 'left' was cancelled" in told
+
+
+def test_in_chinese_lists_and_sentences_are_joined_as_chinese_joins_them(stuck: Trace) -> None:
+    told = report_text(stuck, 1, "zh")
+    assert "worker:0、worker:1 上有 8 个 span 出错。原因是：step 1 did not end within 1 s。" in told
+    assert "没有 fetch 需要：token、prime、nothing" in told
+    assert "1 s。记录了 1 步。" in told
+    assert "\n  主控 " in told
+    assert not re.search("。 (?! )", told)

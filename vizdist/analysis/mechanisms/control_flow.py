@@ -12,7 +12,7 @@ from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import short_id, table
+from vizdist.analysis.mechanisms.text_table import listed, short_id, table
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.spans import Spans
@@ -105,7 +105,7 @@ def _frame(frame: str, device: str, own: Spans, nodes: Spans) -> Frame:
 def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:
     columns = ("frame", "device", "iterations", "most", "deferred", "dead", "took", "machine")
     if found.frames:
-        yield from table(columns, map(_cells, found.frames), lang)
+        yield from table(columns, (_cells(frame, lang) for frame in found.frames), lang)
     if found.broadcasts:
         yield f"  {t('mechanisms.control_flow.broadcasts', lang, count=found.broadcasts)}"
     for device, count in found.dead.items():
@@ -113,8 +113,8 @@ def tell(found: ControlFlow, lang: Lang) -> Iterator[str]:
         yield f"  {t('mechanisms.control_flow.dead', lang, device=where, count=count)}"
 
 
-def _cells(frame: Frame) -> Sequence[object]:
-    machine = ", ".join(f"{count} {op}" for op, count in frame.machine.items())
+def _cells(frame: Frame, lang: Lang) -> Sequence[object]:
+    machine = listed((f"{count} {op}" for op, count in frame.machine.items()), lang)
     took = duration(frame.took_ns)
     return (
         f"{frame.frame} {short_id(int(frame.frame_id))}",

@@ -96,7 +96,7 @@ def tell(found: Stages, lang: Lang) -> Iterator[str]:
     ]
     yield f"  {' → '.join(way)}"
     for why, names in found.pruned.items():
-        values = {"count": len(names), "names": _some(names)}
+        values = {"count": len(names), "names": _some(names, lang)}
         yield f"  {t(f'mechanisms.stages.{why}', lang, **values)}"
     if found.placed:
         yield from table(
@@ -119,11 +119,11 @@ def _by_reason(placed: Iterable[Placement], lang: Lang) -> Iterator[tuple[str, s
 
 
 def _reason_text(reason: str, lang: Lang) -> str:
-    """Of each of its parts, as in `colocated, folded`; one that a foreign trace made up is its own."""
+    """Of each of its parts, as in `colocated, folded`; one that is unknown stands as it is."""
     words = ((part, f"graph.reason.{part or 'none'}") for part in reason.split(", "))
     known = catalogue(lang)
     return listed((t(key, lang) if key in known else part for part, key in words), lang)
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+def _some(names: Sequence[str], lang: Lang) -> str:
+    return listed([*names[:NAMED], *("…" for _ in names[NAMED : NAMED + 1])], lang)

@@ -249,7 +249,8 @@ def _no_control_flow(where: str, error: RuntimeError) -> str:
     return (
         f"{where or 'the step'} holds a torch.cond or while_loop that torch {torch.__version__} "
         f"cannot trace or differentiate: {why:.400}. Branches and bodies must give tensors of one "
-        "dtype, shape and stride, ask for no values (take a row by index_select), and count with a tensor"
+        "dtype, shape and stride, ask for no values (take a row by index_select), and count with a "
+        "tensor"
     )
 
 

@@ -127,11 +127,12 @@ def test_members_hold_at_most_so_much_text(
 def test_columns_say_what_was_recorded(trace: WrittenTrace) -> None:
     recorder = trace.recorder()
     update = {"vizdist.op": "AssignVariableOp", "vizdist.device": "/job:ps/…/CPU:0"}
+    update["vizdist.frame.name"] = "loop"
     op = recorder.site("op.run", name="up", lane="executor CPU:0", attributes=update)
     read = recorder.site("op.run", name="up/read", lane="executor CPU:0")
     send = recorder.site("rendezvous.send", attributes={"vizdist.edge.kind": "control"})
     writer = recorder.writer()
-    span = writer.record(op, STEP.under(4), 10, 20, 9, 64, recorder.key("k"), 5, Flag.DEAD, 12)
+    span = writer.record(op, STEP.under(4), 10, 20, 9, 64, recorder.key("7:2"), 5, Flag.DEAD, 12)
     writer.record(read, STEP, 20, 30)
     writer.record(send, STEP, 1, 2)
     trace.finish()
@@ -149,7 +150,10 @@ def test_columns_say_what_was_recorded(trace: WrittenTrace) -> None:
         "name": "up",
         "op": "AssignVariableOp",
         "device": "/job:ps/…/CPU:0",
-        "key": "k",
+        "key": "",
+        "frame": "loop",
+        "frame_id": 7,
+        "iteration": 2,
         "trace_hi": STEP.trace_hi,
         "trace_lo": STEP.trace_lo,
         "span": span,

@@ -12,7 +12,7 @@ from tests.browser.conftest import serving
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 Tab = Callable[..., Page]
 
 

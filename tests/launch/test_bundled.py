@@ -22,14 +22,14 @@ PRINTED = [
 ]  # fmt: skip
 
 
+IN_SHORT = ("rnn-while", "parameter_server_v1")  #: what the short form of the tests runs
+PAIRS = [(name, strategy) for name in MODULES if name != "digits-mlp" for strategy in STRATEGIES]
+
+
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "one_device" else [])
-        for name in STRATEGIES
-    ],
+    ("workload", "strategy"),
+    [pytest.param(*pair, marks=[] if pair == IN_SHORT else [pytest.mark.slow]) for pair in PAIRS],
 )
-@pytest.mark.parametrize("workload", [name for name in MODULES if name != "digits-mlp"])
 def test_it_runs_and_its_trace_opens(
     tmp_path: Path, workload: str, strategy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def seconds_from_fault_to_end(out: Path) -> float:
     return float(manifest(out)["ended_ns"] - start) / 1e9
 
 
+@pytest.mark.slow
 def test_a_parameter_server_that_dies_comes_back_and_all_go_on_from_the_checkpoint(
     tmp_path: Path,
 ) -> None:

@@ -133,8 +133,8 @@ def test_a_loss_that_raises_is_named_with_the_users_line(nine: Path) -> None:
     ("workload", "says"),
     [
         ("nine:maek", "did you mean make"),
-        ("nien:make", "did you mean nine"),
-        ("nine:torch", "is a module; it must be a function"),
+        pytest.param("nien:make", "did you mean nine", marks=pytest.mark.slow),
+        pytest.param("nine:torch", "is a module; it must be a function", marks=pytest.mark.slow),
         ("nine:nn.Linear", "needs 'in_features'"),
     ],
 )

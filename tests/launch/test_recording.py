@@ -58,7 +58,13 @@ def by_id(spans: Iterator[Span] | list[Span]) -> dict[bytes, bytes]:
     return {span.span_id: span.SerializeToString(deterministic=True) for span in spans}
 
 
-@pytest.mark.parametrize("receiving", [http_receiver, grpc_receiver], ids=["http", "grpc"])
+@pytest.mark.parametrize(
+    "receiving",
+    [
+        pytest.param(http_receiver, id="http"),
+        pytest.param(grpc_receiver, id="grpc", marks=pytest.mark.slow),
+    ],
+)
 def test_a_receiver_gets_every_span_of_every_task_as_the_file_has_it(
     tmp_path: Path, receiving: Any
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "note.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_graph_whose_task_is_killed_says_so(tmp_path: Path) -> None:
     """The launcher is the client here: it hears of a lost stream before it hears of the death."""
     trace, graph = tmp_path / "t", GOLDEN / "i_recv_dedup__grpc.json"
@@ -186,6 +187,7 @@ def test_a_client_that_fails_ends_a_run_in_one_process(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_killed_costs_the_trace_and_not_the_run(tmp_path: Path) -> None:
     trace = tmp_path / "t"
     flags = ("--strategy", "one_device", "--steps", "2000", "--json", "--out", str(trace))

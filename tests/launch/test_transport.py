@@ -50,6 +50,7 @@ def test_a_run_learns_the_same_by_either_transport_and_its_trace_says_which(tmp_
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_graph_is_run_over_the_launchers_own_socket(tmp_path: Path) -> None:
     graph = Path(__file__).parent.parent / "golden" / "iii_diamond__grpc.json"
     local, grpc = (

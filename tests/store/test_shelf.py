@@ -152,6 +152,7 @@ def mapped(folder: Path) -> int:
     return sum(f"{folder}/" in line and ".arrow" in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="tells maps on Linux only")
 def test_a_trace_that_is_closed_leaves_no_map(tmp_path: Path) -> None:
     library = Library()

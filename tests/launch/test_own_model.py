@@ -121,6 +121,7 @@ def test_what_the_data_print_is_no_part_of_the_json(nine: Path) -> None:
     assert "a pass begins" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_loss_that_raises_is_named_with_the_users_line(nine: Path) -> None:
     flags = ("--strategy", "one_device", "--out", "t")
     done = tracer("run", "nine:falls", *flags, cwd=nine)

@@ -35,6 +35,7 @@ def ways_of(trace: Trace, method: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_run_learns_the_same_by_either_transport_and_its_trace_says_which(tmp_path: Path) -> None:
     told = {
         way: run_json(tmp_path / way, *ONE_WORKER, "--steps", "5", "--transport", way)

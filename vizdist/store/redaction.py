@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracer.model.graph import CONTROL_LOOP
 from tracer.model.graph_table import NodeRow, chunks_of_rows
 from tracer.model.schema import COMMON_ATTRIBUTES, SPAN_KINDS
 from tracer.model.trace_folder import Manifest
@@ -57,7 +58,7 @@ _OWN_WORDS: Final = frozenset(
     )
 )
 _WORD = re.compile(r"[\w-]+")
-_PREFIX = re.compile(r"edge_\d+_|_(?:recv|send)_|update_|_cloop")
+_PREFIX = re.compile(rf"edge_\d+_|_(?:recv|send)_|update_|{CONTROL_LOOP}")
 _SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
 _TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
 _HEX = re.compile(r"[0-9a-f]{12,}")

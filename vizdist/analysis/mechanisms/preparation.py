@@ -1,35 +1,20 @@
 """How a step's graph was made ready, once for all its steps: prune, place, cut, register."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vizdist.analysis.graph_counts import own_nodes
-from vizdist.analysis.mechanisms.facts import facts_of, facts_text
+from vizdist.analysis.mechanisms.facts import Told, told, told_table
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
-from vizdist.store.details import hex_id
 from vizdist.store.graphs import GRAPH_ID, GraphTable
 from vizdist.store.segments import Array
 
 PREDICTED = "graph.predicted_ns"
 ON_MASTER = ("graph.prune", "graph.place", "graph.optimize", "graph.partition")
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """`after_ns` counts from the start of the first; `facts` are the span's attributes."""
-
-    after_ns: int
-    task: str
-    kind: str
-    took_ns: int
-    facts: Mapping[str, Any]
-    span: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +24,7 @@ class Preparation:
     `client_ends` are the nodes that pruning put where the client feeds and fetches.
     """
 
-    works: Sequence[Work]
+    works: Sequence[Told]
     step_ns: int
     predicted_ns: int | None
     client_ends: int
@@ -80,26 +65,17 @@ def _on_master(one: OneStep, graph: GraphTable, registered: Array) -> Array:
     return np.flatnonzero(own & (spans.start >= begin) & ~nested)
 
 
-def _works(one: OneStep, places: Array) -> Iterator[Work]:
-    attributes = one.trace.attributes(places.tolist())
-    spans = one.trace.all.take(places)
-    kinds, tasks = spans.text("kind").tolist(), spans.task.tolist()
-    for at, place in enumerate(places.tolist()):
-        facts = facts_of(kinds[at], attributes.get(place, {}))
-        facts.pop("graph.id", None)
-        after, took = int(spans.start[at] - spans.start[0]), int(spans.duration[at])
-        yield Work(after, tasks[at], kinds[at], took, facts, hex_id(int(spans.span[at])))
+def _works(one: OneStep, places: Array) -> Iterator[Told]:
+    """Each counted from the first; all are of one graph, so none says which."""
+    for work in told(one.trace, places, int(one.trace.all.start[places[0]])):
+        facts = {name: value for name, value in work.facts.items() if name != "graph.id"}
+        yield replace(work, facts=facts)
 
 
 def tell(found: Preparation, lang: Lang) -> Iterator[str]:
-    yield from table(("after", "task", "kind", "took", "facts"), map(_cells, found.works), lang)
+    yield from told_table(found.works, lang)
     if found.client_ends:
         yield f"  {t('mechanisms.preparation.client_ends', lang, count=found.client_ends)}"
     if found.predicted_ns is not None:
         values = {"predicted": duration(found.predicted_ns), "took": duration(found.step_ns)}
         yield f"  {t('mechanisms.preparation.predicted', lang, **values)}"
-
-
-def _cells(work: Work) -> Sequence[object]:
-    times = duration(work.after_ns), duration(work.took_ns)
-    return times[0], work.task, work.kind, times[1], facts_text(work.facts)

@@ -20,7 +20,7 @@ from vizdist.store.importing import Sink
 from vizdist.store.problems import Problem, TraceError, refusal
 from vizdist.store.tree import mend_tree
 
-INDEX_FORMAT = 1  #: raised when importers read something differently
+INDEX_FORMAT = 2  #: raised when importers read something differently
 INDEX_FILE = "index.json"
 
 Fill = Callable[[Sink], None]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tracer import __version__
 from vizdist.arguments import Parser, RequestError, seconds, steps
+from vizdist.i18n.printable import printable
 from vizdist.store.importers.chrome_json import NS_PER_UNIT
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
@@ -348,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with told_to(ReadingLine()):
             return COMMANDS[options.command](options)
     except (RequestError, TraceError) as error:
-        print(f"vizdist: {error}", file=sys.stderr)
+        print("\n".join(map(printable, f"vizdist: {error}".split("\n"))), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -83,6 +83,17 @@ def test_a_file_that_is_no_trace_exits_with_2(
     assert "x.json" in capsys.readouterr().err
 
 
+def test_what_a_foreign_name_holds_is_not_obeyed_by_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "\x1b[31mred\x07.json"
+    odd.write_text("hello")
+    assert main(["report", str(odd)]) == 2
+    told = capsys.readouterr().err
+    assert "\\x1b[31mred\\x07.json" in told
+    assert all(line.isprintable() for line in told.split("\n"))
+
+
 def test_a_port_in_use_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

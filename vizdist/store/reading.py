@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from vizdist.i18n.printable import printable
+
 Tell = Callable[[str, float], None]  #: name of the file, share of it that was read
 
 _LISTENER: ContextVar[Tell | None] = ContextVar("listener", default=None)
@@ -52,5 +54,5 @@ class ReadingLine:
         if (name, percent) != self._told:
             self._told = name, percent
             end = "\r" if sys.stderr.isatty() else "\n"
-            sys.stderr.write(f"reading {name}: {percent} %{end}")
+            sys.stderr.write(f"reading {printable(name)}: {percent} %{end}")
             sys.stderr.flush()

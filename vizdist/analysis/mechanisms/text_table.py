@@ -4,12 +4,13 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from vizdist.i18n import Lang, t
+from vizdist.i18n.printable import printable
 
 MOST = 40  #: rows that are written out; `report --json` has all
 _RIGHT = frozenset({
     "bytes", "count", "dead", "deferred", "errors", "hits", "iterations", "misses", "most",
     "nodes", "p50", "p95", "pid", "queueing", "queueing95", "run", "run_hits", "run_misses",
-    "runs", "took", "transfer", "wait",
+    "runs", "spans", "took", "transfer", "wait",
 })  # fmt: skip
 
 
@@ -36,16 +37,6 @@ def short_id(number: int) -> str:
 
 def listed(words: Iterable[str], lang: Lang) -> str:
     return t("mechanisms.comma", lang).join(words)
-
-
-def printable(text: str) -> str:
-    """One line without anything that a terminal obeys: a name may hold escape codes or newlines."""
-    return text if text.isprintable() else "".join(map(_letter, text))
-
-
-def _letter(letter: str) -> str:
-    is_shown = letter.isprintable() or unicodedata.category(letter) == "Zs"  # no-break spaces
-    return letter if is_shown else letter.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _padded(cell: str, width: int, *, right: bool) -> str:

@@ -51,12 +51,34 @@ class TaskSplit:
         return sum(self.parts.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What one task did over a step: between two `edges` (ns) the class at a place in CLASSES."""
+
+    task: str
+    edges: Array
+    classes: Array
+
+
 def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
     """Every task that took part in the step; first the one that leads it."""
-    leads = _leader(trace, step)
     spans = trace.all.take(trace.step_places(step))
-    others = sorted({*spans.task.tolist()} - {leads}, key=trace.tasks.index)
-    return [_split(trace, step, task, spans) for task in (leads, *others)]
+    return [_split(trace, step, task, spans) for task in _tasks(trace, step, spans)]
+
+
+def lanes_of_step(trace: Trace, step: StepInfo) -> list[Lane]:
+    """The same, moment by moment."""
+    spans = trace.all.take(trace.step_places(step))
+    found = []
+    for task in _tasks(trace, step, spans):
+        intervals = _intervals(trace, spans.take(spans.task == task))
+        found.append(Lane(task, *painted(intervals, step.start, step.end)))
+    return found
+
+
+def _tasks(trace: Trace, step: StepInfo, spans: Spans) -> list[str]:
+    leads = _leader(trace, step)
+    return [leads, *sorted({*spans.task.tolist()} - {leads}, key=trace.tasks.index)]
 
 
 def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
@@ -84,19 +106,25 @@ def _leader(trace: Trace, step: StepInfo) -> str:
 
 def paint(classes: Sequence[Interval], start: int, end: int) -> list[int]:
     """ns of [start, end) that each class holds and no earlier one; last the rest."""
+    edges, owner = painted(classes, start, end)
+    lengths = np.diff(edges)
+    return [int(lengths[owner == number].sum()) for number in range(len(classes) + 1)]
+
+
+def painted(classes: Sequence[Interval], start: int, end: int) -> tuple[Array, Array]:
+    """Edges within [start, end], and between two of them the number of the class that holds it.
+
+    Where none does, it is the number after the last.
+    """
     clipped = [(np.clip(begins, start, end), np.clip(ends, start, end)) for begins, ends in classes]
     edges = np.unique(np.concatenate([[start, end], *(part for pair in clipped for part in pair)]))
-    lengths = np.diff(edges)
-    free = np.ones(len(lengths), np.bool_)
-    found = []
-    for begins, ends in clipped:
+    owner = np.full(len(edges) - 1, len(classes))
+    for number, (begins, ends) in reversed([*enumerate(clipped)]):
         change = np.zeros(len(edges), np.int64)
         np.add.at(change, np.searchsorted(edges, begins), 1)
         np.add.at(change, np.searchsorted(edges, ends), -1)
-        covered = (np.cumsum(change)[:-1] > 0) & free
-        free &= ~covered
-        found.append(int(lengths[covered].sum()))
-    return [*found, int(lengths[free].sum())]
+        owner[np.cumsum(change)[:-1] > 0] = number
+    return edges, owner
 
 
 def is_update(op: str) -> bool:

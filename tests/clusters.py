@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import grpc
 import pytest
 
 from tests.fakes import Recording, SpanData, check, recorded
@@ -103,7 +104,12 @@ class GrpcTasks:
         recorder = self._recorder_of(task)
         own = make_devices(task, self._devices.get(task, ("cpu:0",)), recorder, self._driver)
         env = WorkerEnv(task, own, recorder, **self._options)
-        transport = Transport(str(task), recorder=recorder, sockets=self._sockets)
+        transport = Transport(
+            str(task),
+            recorder=recorder,
+            sockets=self._sockets,
+            peers_cache_responses=env.caches_responses,
+        )
         worker = Worker(env, WorkerCache(self._stubs(transport), recorder))
         master = Master(
             worker,
@@ -131,6 +137,21 @@ class GrpcTasks:
     @staticmethod
     def _stubs(transport: Transport) -> Callable[[TaskName, str], WorkerInterface]:
         return lambda task, address: RemoteWorker(transport, task, address)
+
+    def break_within_large_answer(self, task: TaskName, peer: TaskName) -> None:
+        """The stream that joins the two breaks once, when a part of a large answer has come."""
+        transport, address = self._transports[task], self._servers[peer].address
+        connection = transport.open_connection(address)
+        assert connection is not None, f"{task} and {peer} are not joined"
+        whole = connection.receive
+
+        def receive(message: Any) -> None:
+            whole(message)
+            if connection.reader.num_partial:
+                code, nothing = grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata()
+                raise grpc.aio.AioRpcError(code, nothing, nothing, "the stream broke")
+
+        connection.receive = receive  # type: ignore[method-assign]
 
     def let_frames_fail(self, faults: str) -> None:
         """As `--fault` writes them."""

@@ -34,7 +34,8 @@ class ServerConfig:
 
     With `sockets`, a folder, the task talks to others by the unix sockets there. `checkpoints` is
     the only folder in which tensors are saved. `faults` happen to this task. Its master closes a
-    session that runs no step for `session_gc_s`; 0 keeps it.
+    session that runs no step for `session_gc_s`; 0 keeps it. `caches_responses` is of all tasks of a
+    cluster: a tensor that was sent is kept until its receiver has it, who may ask once more.
     """
 
     recorder: Recorder
@@ -46,6 +47,7 @@ class ServerConfig:
     connect_s: float = 60.0
     step_s: float = 60.0
     session_gc_s: float = 0.0
+    caches_responses: bool = False
     passes: tuple[str, ...] = ()
     placer: Placer = BY_RULE
     progress: Progress | None = None
@@ -110,6 +112,7 @@ class Server:
                 make_devices(task, devices, config.recorder, config.driver),
                 recorder=config.recorder,
                 resources=TaskResources(config.checkpoints),
+                caches_responses=config.caches_responses,
             )
             self._transport = Transport(
                 str(task),
@@ -118,6 +121,7 @@ class Server:
                 context=config.run,
                 allow_proxy=config.allow_proxy,
                 sockets=config.sockets,
+                peers_cache_responses=config.caches_responses,
             )
             cache = WorkerCache(self._stub, config.recorder)
             self._worker = make_worker(env, cache, os.getpid(), config.faults)

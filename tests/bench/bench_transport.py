@@ -32,8 +32,8 @@ from tracer.runtime.interfaces import (
     RecvDone,
     RunDone,
     RunGraphRequest,
+    ServedWorker,
     StepError,
-    WorkerInterface,
     WorkerStatus,
 )
 
@@ -42,7 +42,7 @@ BLOCKS = 20
 SIZES = {"1 KB": (1 << 10, 500), "64 MB": (64 << 20, 2)}  #: bytes, pulls a block
 
 
-class Source(WorkerInterface):
+class Source(ServedWorker):
     """Answers every pull at once, with as many bytes as the key says."""
 
     task = PS
@@ -56,6 +56,8 @@ class Source(WorkerInterface):
         self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
     ) -> None:
         done(Received(self._tensors[key]))
+
+    def mark_recv_finished(self, request_id: int) -> None: ...
 
     def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         return WorkerStatus(())

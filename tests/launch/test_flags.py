@@ -6,19 +6,19 @@ from tracer.cli import command_parser
 
 FLAGS = {
     "run": [
-        "--allow-proxy", "--checkpoint", "--checkpoint-every", "--connect-timeout", "--costs",
+        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--connect-timeout", "--costs",
         "--detail", "--devices", "--endpoint", "--fault",
         "--flush-timeout", "--in-process", "--json", "--max-trace-size", "--option",
         "--out", "--passes", "--placer", "--ps", "--ps-devices", "--restart", "--seed",
-        "--soft-placement", "--step-timeout", "--steps",
+        "--session-gc", "--soft-placement", "--step-timeout", "--steps",
         "--strategy", "--trace", "--transport", "--workers", "workload",
     ],
     "task": [
-        "--allow-proxy", "--checkpoint", "--checkpoint-every", "--cluster", "--connect-timeout",
+        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--cluster", "--connect-timeout",
         "--costs", "--detail", "--devices", "--endpoint",
         "--flush-timeout", "--index", "--job", "--max-trace-size",
         "--option", "--out", "--passes", "--placer", "--ps-devices", "--secret-file", "--seed",
-        "--soft-placement", "--step-timeout",
+        "--session-gc", "--soft-placement", "--step-timeout",
         "--steps", "--strategy", "--trace", "--transport", "workload",
     ],
     "partition": ["--costs", "--json", "--passes", "--placer", "--soft-placement", "graph"],

@@ -41,6 +41,8 @@ class FakeWorker:
     contexts: list[SpanContext] = field(default_factory=list)
     threads: set[str] = field(default_factory=set)
     running: dict[int, RunDone] = field(default_factory=dict)
+    asked: list[int] = field(default_factory=list)
+    finished: list[int] = field(default_factory=list)
 
     def table(self, step_id: int) -> LocalRendezvous:
         return self.tables.setdefault(step_id, LocalRendezvous())
@@ -89,7 +91,11 @@ class FakeWorker:
         self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
     ) -> None:
         self.contexts.append(context)
+        self.asked.append(request_id)
         self.table(step_id).recv(key, done)
+
+    def mark_recv_finished(self, request_id: int) -> None:
+        self.finished.append(request_id)
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         self.aborted[step_id] = error

@@ -1,7 +1,7 @@
 """The nine caches of a cluster: what is found again, what must not be, and what the trace says.
 
-Each has a story in which a wrong hit would give a wrong result. One of TensorFlow's has no match
-here: a table of RecvTensor answers serves calls that are sent again, and none is.
+Each has a story in which a wrong hit would give a wrong result. The ninth, of RecvTensor answers,
+is off unless it is asked for, and has a file of its own.
 """
 
 import threading

@@ -105,6 +105,16 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "metavar": "S",
         "help": f"seconds to wait for every task (default {LIMITS.connect_s:g})",
     },
+    "--session-gc": {
+        "type": float,
+        "default": LIMITS.session_gc_s,
+        "metavar": "S",
+        "help": "seconds after which a session that runs no step is closed (default 0: never)",
+    },
+    "--cache-responses": {
+        "action": "store_true",
+        "help": "keep each tensor sent until it has arrived, so that a connection may break",
+    },
     "--allow-proxy": {"action": "store_true", "help": "let http_proxy carry cluster traffic"},
     **TOLERANCE_FLAGS,
     "--out": {
@@ -189,6 +199,7 @@ def plan_of_task(
         placer=placer_from(parsed),
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
+        caches_responses=parsed.cache_responses,
         tolerance=tolerance_from(parsed, is_graph=False),
     )
 
@@ -244,6 +255,7 @@ def plan_from(
         in_process=parsed.in_process,
         transport=_transport(parsed),
         allow_proxy=parsed.allow_proxy,
+        caches_responses=parsed.cache_responses,
         tolerance=tolerance_from(parsed, is_graph=is_graph),
     )
 
@@ -294,7 +306,10 @@ def _limits(parsed: argparse.Namespace) -> Limits:
         seconds = getattr(parsed, flag)
         if not (math.isfinite(seconds) and seconds > 0):
             raise BadRequest(f"--{flag.replace('_', '-')} {seconds:g}: must be more than 0 seconds")
-    return Limits(connect_s=parsed.connect_timeout, step_s=parsed.step_timeout)
+    idle_s = parsed.session_gc
+    if not (math.isfinite(idle_s) and idle_s >= 0):
+        raise BadRequest(f"--session-gc {idle_s:g}: must be 0, which keeps all, or more seconds")
+    return Limits(parsed.connect_timeout, parsed.step_timeout, session_gc_s=idle_s)
 
 
 def _topology(parsed: argparse.Namespace) -> Topology:

@@ -98,6 +98,8 @@ def _masters(
         devices={task: job.devices(task) for task in recorders},
         recorder_of=lambda task: recorders[task],
         step_timeout_s=plan.limits.step_s,
+        session_gc_s=plan.limits.session_gc_s,
+        caches_responses=plan.caches_responses,
         passes=plan.passes,
         placer=plan.placer,
         checkpoints=plan.tolerance.folder,

@@ -36,6 +36,7 @@ class Limits:
     shutdown_s: float = 3.0  #: from "stop" to SIGKILL
     drain_s: float = 30.0  #: of the collector without a sign of progress, once all tasks ended
     settle_s: float = 1.0  #: after a first error, for its cause to become known
+    session_gc_s: float = 0.0  #: of a session that runs no step until it is closed; 0: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Plan:
     in_process: bool = False
     transport: str = "grpc"
     allow_proxy: bool = False
+    caches_responses: bool = False
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     @property

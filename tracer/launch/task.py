@@ -54,6 +54,8 @@ def start_server(
         allow_proxy=plan.allow_proxy,
         connect_s=plan.limits.connect_s,
         step_s=plan.limits.step_s,
+        session_gc_s=plan.limits.session_gc_s,
+        caches_responses=plan.caches_responses,
         passes=plan.passes,
         placer=plan.placer,
         progress=progress,

@@ -14,6 +14,7 @@ from tracer.record.open_span import OpenSpan
 from tracer.rpc.connection import NOTHING, Connection, Handler
 from tracer.rpc.frames import (
     CLEANUP,
+    MARK_RECV_FINISHED,
     OK,
     RECV_TENSOR,
     RUN_CALLABLE,
@@ -23,6 +24,7 @@ from tracer.rpc.frames import (
     Parts,
 )
 from tracer.rpc.messages import (
+    decode_mark_recv_finished,
     decode_recv_tensor,
     decode_run_callable,
     decode_run_graph,
@@ -41,9 +43,9 @@ from tracer.runtime.interfaces import (
     RunStepRequest,
     RunStepResult,
     ServedMaster,
+    ServedWorker,
     StepDone,
     StepError,
-    WorkerInterface,
 )
 
 R = TypeVar("R", RunStepRequest, RunCallableRequest)
@@ -156,7 +158,7 @@ class _UnderWay:
 
 class FrameService:
     def __init__(
-        self, transport: Transport, worker: WorkerInterface, master: ServedMaster | None
+        self, transport: Transport, worker: ServedWorker, master: ServedMaster | None
     ) -> None:
         self.task = transport.task
         self._recorder = transport.recorder
@@ -166,6 +168,7 @@ class FrameService:
         self.handlers: dict[int, Handler] = {
             RUN_GRAPH: self._run_graph,
             RECV_TENSOR: self._recv_tensor,
+            MARK_RECV_FINISHED: self._mark_recv_finished,
             CLEANUP: self._cleanup,
             START_ABORT: self._start_abort,
         }
@@ -193,6 +196,9 @@ class FrameService:
             self._worker.recv_tensor(step_id, key, request_id, context, served.received)
         except StepError as error:
             served.refuse(error)
+
+    def _mark_recv_finished(self, _: Connection, __: int, payload: memoryview) -> None:
+        self._worker.mark_recv_finished(decode_mark_recv_finished(payload))
 
     def _run_graph(self, connection: Connection, call_id: int, payload: memoryview) -> None:
         request = decode_run_graph(payload)

@@ -334,6 +334,7 @@ def decode_run_step_result(payload: memoryview) -> RunStepResult:
 
 _PULL = struct.Struct("<5QIB3x")  # step id, request id, context
 _CONTEXT = struct.Struct("<4QIB3x")  # step id, context
+_REQUEST_ID = struct.Struct("<Q")
 _PULLED = struct.Struct("<QQ")  # send span, wait in ns << 2 | deferred << 1 | dead
 
 
@@ -364,6 +365,15 @@ def decode_received(payload: memoryview) -> Received:
     send_span, waited = _PULLED.unpack_from(payload)
     tensor = decode_tensor(payload, _PULLED.size)[0] if len(payload) > _PULLED.size else None
     return Received(tensor, bool(waited & 1), send_span, None, waited >> 2, bool(waited & 2))
+
+
+def encode_mark_recv_finished(request_id: int) -> Parts:
+    return [_REQUEST_ID.pack(request_id)], _REQUEST_ID.size
+
+
+def decode_mark_recv_finished(payload: memoryview) -> int:
+    request_id: int = _REQUEST_ID.unpack_from(payload)[0]
+    return request_id
 
 
 def encode_step_notice(step_id: int, context: SpanContext, error: StepError | None) -> Parts:

@@ -30,13 +30,13 @@ from tracer.rpc.messages import Hello
 from tracer.rpc.pipe import StreamPipe
 from tracer.rpc.services import UnaryServices
 from tracer.rpc.transport import Transport, run_stream
-from tracer.runtime.interfaces import ServedMaster, StepError, WorkerInterface
+from tracer.runtime.interfaces import ServedMaster, ServedWorker, StepError
 
 _log = logging.getLogger(__name__)
 
 
 def serve(
-    transport: Transport, worker: WorkerInterface, master: ServedMaster | None, address: str
+    transport: Transport, worker: ServedWorker, master: ServedMaster | None, address: str
 ) -> "TaskServer":
     """Binds and serves until `stop`; port 0 lets the system choose.
 
@@ -57,7 +57,7 @@ def serve(
 
 class TaskServer:
     def __init__(
-        self, transport: Transport, worker: WorkerInterface, master: ServedMaster | None
+        self, transport: Transport, worker: ServedWorker, master: ServedMaster | None
     ) -> None:
         self._transport = transport
         self._frames = FrameService(transport, worker, master)

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,8 @@ class Transport:
     """`context` is what calls run under that have none of their own: the run's root.
 
     With `sockets`, a folder, tasks talk by unix sockets in it instead of gRPC streams; the rare
-    calls are gRPC either way.
+    calls are gRPC either way. Where `peers_cache_responses` a RecvTensor whose connection broke is
+    made again.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class Transport:
         context: SpanContext = NOT_SAMPLED,
         allow_proxy: bool = False,
         sockets: Path | None = None,
+        peers_cache_responses: bool = False,
     ) -> None:
         self.task = task
+        self.peers_cache_responses = peers_cache_responses
         self.secret = secret
         self.recorder = recorder
         self.context = context
@@ -181,7 +184,7 @@ class Transport:
             return
         for pipe, call in zip((connection.control, connection.bulk), calls, strict=True):
             assert isinstance(pipe, StreamPipe)
-            self.keep(self._run(connection, pipe, call))
+            self.keep(self._run(connection, pipe, call, calls))
 
     async def _open(self, connection: Connection, hello: Hello) -> Any:
         channel = self.channel(connection.address)
@@ -197,7 +200,10 @@ class Transport:
         await call.write(hello_message(hello))
         return call
 
-    async def _run(self, connection: Connection, pipe: StreamPipe, call: Any) -> None:
+    async def _run(
+        self, connection: Connection, pipe: StreamPipe, call: Any, calls: Iterable[Any]
+    ) -> None:
+        """One stream until it ends, and with it the other of the pair."""
         peer, address = connection.peer, connection.address
         failure = lost(peer, address, "UNAVAILABLE", "")
         try:
@@ -207,7 +213,8 @@ class Transport:
         except FrameError as error:
             failure = lost(peer, address, "INTERNAL", str(error))
         finally:
-            call.cancel()
+            for each in calls:
+                each.cancel()
             self.lose(connection, failure)
 
     def unary(

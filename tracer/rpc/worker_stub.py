@@ -9,7 +9,7 @@ from tracer.model.graph_json import graph_to_json
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.rpc.channels import CALL_S, CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
-from tracer.rpc.frames import CLEANUP, RECV_TENSOR, RUN_GRAPH, START_ABORT
+from tracer.rpc.frames import CLEANUP, MARK_RECV_FINISHED, RECV_TENSOR, RUN_GRAPH, START_ABORT
 from tracer.rpc.messages import (
     CleanupAllRequest,
     CreateWorkerSessionRequest,
@@ -24,10 +24,12 @@ from tracer.rpc.messages import (
     decode_received,
     decode_run_graph_result,
     encode,
+    encode_mark_recv_finished,
     encode_recv_tensor,
     encode_run_graph,
     encode_step_notice,
 )
+from tracer.rpc.retry import RetriedCall
 from tracer.rpc.spans import (
     GRPC,
     LOCAL,
@@ -169,10 +171,24 @@ class RemoteWorker(WorkerInterface):
             self._transport.received_bytes += num_bytes
             flags = received.is_dead * Flag.DEAD
             end_call(span, error, num_bytes=num_bytes, flags=flags, extra=request_id)
+            if is_retried and error is None:
+                self._mark_recv_finished(request_id)
             done(received)
 
         payload = encode_recv_tensor(step_id, key, request_id, context)
-        self._transport.connection(self._peer, self.address).call(RECV_TENSOR, payload, on_answer)
+        transport, peer, address = self._transport, self._peer, self.address
+        is_retried = transport.peers_cache_responses and request_id
+        if is_retried:
+            RetriedCall(transport, peer, address, RECV_TENSOR, payload, on_answer).ask()
+        else:
+            transport.connection(peer, address).call(RECV_TENSOR, payload, on_answer)
+
+    def _mark_recv_finished(self, request_id: int) -> None:
+        """Rides with the next message; if it is lost, the step's cleanup does what it would."""
+        connection = self._transport.open_connection(self.address)
+        if connection is not None:
+            payload = encode_mark_recv_finished(request_id)
+            connection.tell(MARK_RECV_FINISHED, payload, now=False)
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         self._tell(START_ABORT, step_id, self._contexts.get(step_id), error)

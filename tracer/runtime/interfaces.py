@@ -170,6 +170,14 @@ class WorkerInterface(Protocol):
         ...
 
 
+class ServedWorker(WorkerInterface, Protocol):
+    """What a server asks of the worker that lives in its process."""
+
+    def mark_recv_finished(self, request_id: int) -> None:
+        """The answer to this RecvTensor arrived; it need not be kept."""
+        ...
+
+
 class RunStepRequest(NamedTuple):
     """One client request. Names are `node:port` for feeds and fetches, `node` for targets.
 

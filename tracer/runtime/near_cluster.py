@@ -40,6 +40,7 @@ class NearCluster:
         driver: Driver = CUDA,
         session_gc_s: float = 0.0,
         checkpoints: Path | None = None,
+        caches_responses: bool = False,
     ) -> None:
         self.spec = cluster
         self.workers: dict[TaskName, Worker] = {}
@@ -55,6 +56,7 @@ class NearCluster:
                 executor=executor,
                 lookup=lookup,
                 resources=TaskResources(checkpoints),
+                caches_responses=caches_responses,
             )
             self.workers[task] = Worker(env, WorkerCache(self._stub, recorder))
             self.masters[task] = Master(

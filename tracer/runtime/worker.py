@@ -9,7 +9,7 @@ from tracer.model.cluster import ClusterSpec
 from tracer.model.graph import Graph
 from tracer.model.step import RendezvousKey, RendezvousKeyError, SpanContext
 from tracer.record.clock import SystemClock
-from tracer.runtime.caches import Tally, tell_totals
+from tracer.runtime.caches import Tally, tell_lookup, tell_totals
 from tracer.runtime.interfaces import (
     Received,
     RecvDone,
@@ -21,6 +21,7 @@ from tracer.runtime.interfaces import (
 )
 from tracer.runtime.remote_rendezvous import Leftover, NoRendezvous, RendezvousTable
 from tracer.runtime.request_ids import RecentRequestIds
+from tracer.runtime.response_cache import ResponseCache
 from tracer.runtime.states import IllegalMove
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
@@ -45,6 +46,7 @@ class Worker:
         self._lock = threading.Lock()
         self._sessions: dict[str, WorkerSession] = {}
         self._request_ids = RecentRequestIds("RecvTensor")
+        self.responses = ResponseCache() if env.caches_responses else None
         self._check_key = lru_cache(_KEYS_KNOWN)(self._checked_key)
 
     def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
@@ -83,7 +85,9 @@ class Worker:
 
     def _tallies(self) -> tuple[Tally, ...]:
         """Of the caches that all sessions of the task share."""
-        return self.cache.tally, self.rendezvous.tally, self.rendezvous.free_calls.tally
+        responses = () if self.responses is None else (self.responses.tally,)
+        rendezvous = self.rendezvous
+        return self.cache.tally, rendezvous.tally, rendezvous.free_calls.tally, *responses
 
     def _session(self, session: str) -> WorkerSession:
         found = self._sessions.get(session)
@@ -122,16 +126,51 @@ class Worker:
     def recv_tensor(
         self, step_id: int, key: str, request_id: int, context: SpanContext, done: RecvDone
     ) -> None:
+        if context.sampled:
+            done = partial(self._answer_with_wait, done, self.env.recorder.now())
+        if self.responses is not None and request_id:
+            self._recv_once(self.responses, step_id, key, request_id, context, done)
+            return
         try:
-            self._request_ids.check(request_id, f"step {step_id:x}, key {key}")
-            self._check_key(key)
-            rendezvous = self.rendezvous.find_or_create(step_id)
+            self._recv(step_id, key, request_id, done)
+        except StepError as error:
+            done(Received(error=error))
+
+    def _recv(self, step_id: int, key: str, request_id: int, done: RecvDone) -> None:
+        self._request_ids.check(request_id, f"step {step_id:x}, key {key}")
+        self._check_key(key)
+        self.rendezvous.find_or_create(step_id).recv_local(key, done)
+
+    def _recv_once(
+        self,
+        responses: ResponseCache,
+        step_id: int,
+        key: str,
+        request_id: int,
+        context: SpanContext,
+        done: RecvDone,
+    ) -> None:
+        """A request that comes again, as its connection broke, gets the answer of its first try."""
+        try:
+            answer = responses.ask(request_id, step_id, key, done)
         except StepError as error:
             done(Received(error=error))
             return
         if context.sampled:
-            done = partial(self._answer_with_wait, done, self.env.recorder.now())
-        rendezvous.recv_local(key, done)
+            is_hit = answer is None
+            tell_lookup(self.env.recorder, context, responses.tally.name, key, hit=is_hit)
+        if answer is None:
+            return
+        try:
+            self._recv(step_id, key, request_id, answer)
+        except StepError as error:
+            answer(Received(error=error))
+            responses.forget(request_id)
+
+    def mark_recv_finished(self, request_id: int) -> None:
+        """The receiver has what it asked for."""
+        if self.responses is not None:
+            self.responses.forget(request_id)
 
     def _answer_with_wait(self, done: RecvDone, start: int, received: Received) -> None:
         tensor, is_dead, send_span, error, _, deferred = received
@@ -167,6 +206,8 @@ class Worker:
 
     def cleanup_graph(self, step_id: int) -> None:
         self.rendezvous.cleanup(step_id)
+        if self.responses is not None:
+            self.responses.forget_step(step_id)
 
     def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
         for container in containers or ("",):
@@ -185,7 +226,7 @@ class Worker:
         gone = StepError("CANCELLED", f"{self.env.name} is shutting down", task=self.env.name)
         for step_id in self.rendezvous.running():
             self.rendezvous.start_abort(step_id, gone)
-            self.rendezvous.cleanup(step_id)
+            self.cleanup_graph(step_id)
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:

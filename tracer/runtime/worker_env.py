@@ -18,7 +18,10 @@ ExecutorKind = Literal["generated", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnv:
-    """`task` names devices and peers; `label`, if given, is how errors name the task."""
+    """`task` names devices and peers; `label`, if given, is how errors name the task.
+
+    `caches_responses`: a tensor that was sent is kept until its receiver has it.
+    """
 
     task: TaskName
     devices: tuple[Device, ...]
@@ -28,6 +31,7 @@ class WorkerEnv:
     lookup: Callable[[str], OpDef] = lookup
     executor: ExecutorKind = "generated"
     label: str = ""
+    caches_responses: bool = False
 
     @property
     def name(self) -> str:

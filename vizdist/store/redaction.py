@@ -54,7 +54,7 @@ _OWN_WORDS: Final = frozenset(
         collector gradients train init loss update read Read Assign assign recv send feed feeds
         fetch fetches executor partition rpc edge learning_rate view step data stream copies
         loc weight bias caches channel worker_stub device_status client_graph graph_handle kernel
-        recv_call rendezvous on""",
+        recv_call recv_response rendezvous on""",
     )
 )
 _WORD = re.compile(r"[\w-]+")

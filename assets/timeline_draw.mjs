@@ -156,7 +156,7 @@ function placeArrow({ arrows, from, scale, area, litIds }, placed, k) {
 
 function drawArrow(ctx, scene, { source, target, x0, x1, isLit, isBackwards, k }) {
   const { theme } = scene;
-  const isCall = scene.arrows.is_rpc[k]; // what carries values stands out from what asks for them
+  const isCall = scene.arrows.relation[k] === "rpc"; // what carries values stands out from what asks for them
   const usual = isCall ? theme.line2 : theme.ink3;
   ctx.strokeStyle = ctx.fillStyle = isBackwards ? theme["error-s"] : isLit ? theme.ink : usual;
   ctx.lineWidth = isLit ? 2 : isCall ? 1 : 1.2;
@@ -189,7 +189,7 @@ function drawStub(ctx, scene, row, x, k, isSource) {
   const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
   const isNear = (stub) => stub.row.task === row.task && stub.row.lane === row.lane
     && Math.abs(stub.x - x) < 46;
-  if (!other || stubs.some(isNear) || arrows.is_rpc[k]) {
+  if (!other || stubs.some(isNear) || arrows.relation[k] === "rpc") {
     ctx.setLineDash([]);
     return;
   }

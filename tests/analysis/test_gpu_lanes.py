@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,7 +21,8 @@ from vizdist.analysis.node_measures import measure_nodes
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.report import report_text
 from vizdist.analysis.step_split import split_of_client
-from vizdist.figures.timeline import COMPUTE, IDLE, RECV, hues_of
+from vizdist.figures.timeline import COMPUTE, IDLE, RECV, arrow_ends, hues_of
+from vizdist.store.relations import RELATIONS
 from vizdist.store.trace import Trace, open_trace
 
 US = 1_000
@@ -121,3 +123,18 @@ def test_the_report_of_such_a_run_can_be_read(trace: Trace) -> None:
     assert "Tensors on their way take 2.00 ms" in text
     assert "takes longest, 1.00 ms" in text
     assert not trace.problems
+
+
+def test_every_op_on_a_stream_is_linked_to_its_launch(trace: Trace) -> None:
+    source, target, code = trace.relations
+    launched = code == RELATIONS.index("launch")
+    above, below = trace.all.take(source[launched]), trace.all.take(target[launched])
+    streamed = trace.all.is_kind("op.run") & np.isin(trace.all.parent, above.span)
+    assert len(below) == streamed.sum() == trace.all.is_kind("op.launch").sum() > 0
+    assert above.text("name").tolist() == below.text("name").tolist()
+    assert (above.start <= below.start).all(), "an arrow never points backwards"
+    lanes = {(a.split()[0], b.split()[0]) for a, b in zip(above.lane, below.lane, strict=True)}
+    assert lanes == {("launch", "stream")}
+    step = trace.step(2)
+    drawn = arrow_ends(trace, trace.arrows(step.start, step.end))
+    assert drawn["relation"].count("launch") == 2

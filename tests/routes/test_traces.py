@@ -70,7 +70,7 @@ def test_rows_steps_and_arrows_are_told(api: str, trace: Trace) -> None:
     assert [step["number"] for step in json.loads(get(f"{api}/steps"))] == [1, 2, 3, 4, 5]
     arrows = json.loads(get(f"{api}/arrows?start=0&end=1000"))
     assert arrows["total"] == 2
-    assert sorted(arrows["is_rpc"]) == [False, True]
+    assert arrows["relation"] == ["data", "rpc"]
 
 
 def test_a_span_is_told_with_its_links(api: str, trace: Trace) -> None:

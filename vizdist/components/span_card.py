@@ -30,6 +30,8 @@ _OTHER_END = {
     ("data", False): "received",
     ("rpc", True): "called",
     ("rpc", False): "served",
+    ("launch", True): "launched",
+    ("launch", False): "ran",
 }
 
 

@@ -13,7 +13,7 @@ from vizdist.analysis.waiting import idle_wait, task_numbers
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
-from vizdist.store.trace import Arrows, RowInfo, Trace
+from vizdist.store.trace import RELATIONS, Arrows, RowInfo, Trace
 
 #: What a span is to the eye. `frame` spans hold others and are drawn as plain rails.
 HUES = ("idle", "compute", "update", "send", "recv", "collective", "frame")
@@ -124,9 +124,10 @@ def _steps(trace: Trace) -> dict[str, list[Any]]:
 
 
 def arrow_ends(trace: Trace, found: Arrows) -> dict[str, Any]:
-    """A value leaves when its send starts and is there when its recv ends; a call at its start."""
+    """A value leaves when its send starts and is there when its recv ends; all else at starts."""
     spans, source, target = trace.all, found.source, found.target
-    arrival = np.where(found.is_rpc, spans.start[target], spans.end[target])
+    is_value = found.code == RELATIONS.index("data")
+    arrival = np.where(is_value, spans.end[target], spans.start[target])
     return {
         "total": found.total,
         "source": [hex_id(int(number)) for number in spans.span[source]],
@@ -135,7 +136,7 @@ def arrow_ends(trace: Trace, found: Arrows) -> dict[str, Any]:
         "target_row": spans.row[target].tolist(),
         "source_at": (spans.start[source] - trace.start).tolist(),
         "target_at": (arrival - trace.start).tolist(),
-        "is_rpc": found.is_rpc.tolist(),
+        "relation": [RELATIONS[code] for code in found.code],
     }
 
 

@@ -208,9 +208,9 @@ def _tile(trace: Trace, held: Held) -> bytes:
 
 
 def _arrows(trace: Trace, held: Held) -> dict[str, Any]:
-    source, target, is_rpc = trace.relations
+    source, target, code = trace.relations
     inside = np.isin(source, held.places) & np.isin(target, held.places)
-    found = Arrows(source[inside], target[inside], is_rpc[inside], int(inside.sum()))
+    found = Arrows(source[inside], target[inside], code[inside], int(inside.sum()))
     return arrow_ends(trace, found)
 
 

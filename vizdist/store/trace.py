@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from vizdist.store.graphs import CHUNK_KIND, GraphTable, graph_of_step, read_gra
 from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
 from vizdist.store.problems import Problem, TraceError
+from vizdist.store.relations import RELATIONS, Arrows, Link, Relations
 from vizdist.store.row_order import row_order
 from vizdist.store.segments import NEVER, ROOT_KIND, Array, Segment
 from vizdist.store.shelf import Shelf
@@ -25,8 +26,8 @@ from vizdist.store.steps import StepInfo, find_steps, places_of_request
 from vizdist.store.tiles import Part, TileSet, cut_tiles, flagged_part, part_of_segment
 
 __all__ = (
-    "ROOT_KIND", "Arrows", "Link", "Relations", "RowInfo", "StepInfo", "Trace", "open_trace",
-    "reopen_trace",
+    "RELATIONS", "ROOT_KIND", "Arrows", "Link", "Relations", "RowInfo", "StepInfo", "Trace",
+    "open_trace", "reopen_trace",
 )  # fmt: skip
 
 
@@ -38,30 +39,6 @@ class RowInfo:
     task: str
     lane: str
     depth: int
-
-
-class Link(NamedTuple):
-    """A recorded relation between two spans: `data` (send to recv) or `rpc` (client to server)."""
-
-    source: int
-    target: int
-    relation: str
-
-
-class Relations(NamedTuple):
-    source: Array
-    target: Array
-    is_rpc: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Arrows:
-    """Relations drawn on the timeline, by places in the trace's table; `total` before the limit."""
-
-    source: Array
-    target: Array
-    is_rpc: Array
-    total: int
 
 
 class Trace:
@@ -229,17 +206,27 @@ class Trace:
 
     @cached_property
     def relations(self) -> Relations:
-        """Every recorded send → recv and client → server, by places in the table."""
+        """Every recorded pair of spans of which one led to the other."""
         recv = self._where(lambda segment: segment.columns["link"] != 0)
         send = self.places(self.all.take(recv).link)
-        server = self._where(lambda one: one.is_kind("rpc.server") & (one.columns["parent"] != 0))
-        client = self.places(self.all.take(server).parent)
-        is_known = client >= 0
-        is_known[is_known] = self.all.take(client[is_known]).is_kind("rpc.client")
-        source = np.concatenate((send[send >= 0], client[is_known]))
-        target = np.concatenate((recv[send >= 0], server[is_known]))
-        is_rpc = np.repeat([False, True], [int((send >= 0).sum()), int(is_known.sum())])
-        return Relations(source, target, is_rpc)
+        pairs = [
+            (send[send >= 0], recv[send >= 0]),
+            self._children("rpc.server", "rpc.client"),
+            self._children("op.run", "op.launch"),
+        ]
+        source, target = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
+        code = np.repeat(np.arange(len(pairs)), [len(found) for found, _ in pairs])
+        return Relations(source, target, code)
+
+    def _children(self, kind: str, parent: str) -> tuple[Array, Array]:
+        """Spans of a kind that are children of spans of another: the parents, and they."""
+        if not any(parent in segment.texts["kind"] for segment in self.segments):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        child = self._where(lambda one: one.is_kind(kind) & (one.columns["parent"] != 0))
+        above = self.places(self.all.take(child).parent)
+        child, above = child[above >= 0], above[above >= 0]
+        is_meant = self.all.take(above).is_kind(parent)
+        return above[is_meant], child[is_meant]
 
     @cached_property
     def _reach(self) -> tuple[Array, Array]:
@@ -258,7 +245,8 @@ class Trace:
     @cached_property
     def _servers(self) -> tuple[Array, Array]:
         """Ids of RPC client spans in order, and the places of those that serve them."""
-        source, target, is_rpc = self.relations
+        source, target, code = self.relations
+        is_rpc = code == RELATIONS.index("rpc")
         asked = self.all.take(source[is_rpc]).span
         order = np.argsort(asked, kind="stable")
         return asked[order], target[is_rpc][order]
@@ -273,23 +261,23 @@ class Trace:
 
     def links(self, ids: Iterable[int]) -> list[Link]:
         """The relations that begin or end at these spans, by span id."""
-        source, target, is_rpc = self.relations
+        source, target, code = self.relations
         wanted = self.places(np.fromiter(ids, np.uint64))
         at = np.flatnonzero(np.isin(source, wanted) | np.isin(target, wanted))
         ends = zip(self.all.take(source[at]).span, self.all.take(target[at]).span, strict=True)
-        kinds = np.where(is_rpc[at], "rpc", "data").tolist()
-        return [Link(int(a), int(b), kind) for (a, b), kind in zip(ends, kinds, strict=True)]
+        names = [RELATIONS[found] for found in code[at]]
+        return [Link(int(a), int(b), name) for (a, b), name in zip(ends, names, strict=True)]
 
     def arrows(self, start: int, end: int, limit: int = 2000) -> Arrows:
         """Relations that touch the window, the longest waits first when there are too many."""
-        source, target, is_rpc = self.relations
+        source, target, code = self.relations
         begins, ends = self._reach
         seen = np.flatnonzero((begins < end) & (ends > start))
         total = len(seen)
         if total > limit:
             length = ends[seen] - begins[seen]
             seen = np.sort(seen[np.argpartition(-length, limit)[:limit]])
-        return Arrows(source[seen], target[seen], is_rpc[seen], total)
+        return Arrows(source[seen], target[seen], code[seen], total)
 
     # graphs
 

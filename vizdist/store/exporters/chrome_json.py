@@ -8,6 +8,7 @@ import orjson
 
 from vizdist.store.details import hex_id
 from vizdist.store.redaction import AsItIs
+from vizdist.store.relations import RELATIONS
 from vizdist.store.trace import Trace
 
 Event = dict[str, Any]
@@ -81,13 +82,15 @@ def _place(trace: Trace, pids: dict[str, int], at: int) -> Event:
 
 
 def _flows(trace: Trace, pids: dict[str, int]) -> Iterator[Event]:
-    """A value leaves when its send starts and is there when its recv ends; a call at its start."""
+    """A value leaves when its send starts and is there when its recv ends; all else at starts."""
     spans, found = trace.all, trace.relations
-    pairs = zip(found.source.tolist(), found.target.tolist(), found.is_rpc.tolist(), strict=True)
-    for number, (begin, end, is_rpc) in enumerate(pairs, 1):
+    pairs = zip(found.source.tolist(), found.target.tolist(), found.code.tolist(), strict=True)
+    for number, (begin, end, code) in enumerate(pairs, 1):
         start, stop = int(spans.start[end]), int(spans.end[end])
-        arrival = start if is_rpc else max(start, stop - 1)  # inside its slice
-        shared = {"name": "rpc" if is_rpc else "tensor", "cat": "relation", "id": number}
+        is_value = RELATIONS[code] == "data"
+        arrival = max(start, stop - 1) if is_value else start  # inside its slice
+        name = "tensor" if is_value else RELATIONS[code]
+        shared = {"name": name, "cat": "relation", "id": number}
         for phase, at, when in (("s", begin, int(spans.start[begin])), ("f", end, arrival)):
             yield {
                 **shared,

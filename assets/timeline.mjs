@@ -15,13 +15,13 @@ import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
 import { Growth } from "./timeline_live.mjs";
 import {
-  boxAt, clampWindow, devicesOf, layoutRows, leadingSteps, outstandingStep,
-  rowsInWindow, ticksOf,
+  boxAt, clampWindow, devicesOf, leadingSteps, outstandingStep, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { timelinePicture } from "./timeline_picture.mjs";
 import { Pieces } from "./timeline_pieces.mjs";
 import { probe } from "./timeline_probe.mjs";
+import { RowStack } from "./timeline_rows.mjs";
 import { AXIS_PX, drawAxis, drawStrip, fullShare, stripSize } from "./timeline_strip.mjs";
 import { SpanTable, rowsOf } from "./timeline_table.mjs";
 
@@ -30,8 +30,6 @@ const LEFT = { wide: 140, narrow: 100 };
 const RIGHT = 16;
 const MOVE_MS = 200;
 const SETTLE_MS = 160;
-const BELOW = 10; // air under the last box
-const NEAR = 300; // rows this far off the screen are fetched too
 
 export class TimelineView {
   constructor(host) {
@@ -39,10 +37,10 @@ export class TimelineView {
     this.words = JSON.parse(host.dataset.words);
     this.window = { from: 0, to: 1 };
     this.mode = "step";
-    this.scroll = this.drawMs = 0;
-    this.head = this.focus = this.cursor = this.layout = this.step = this.task = null;
+    this.drawMs = 0;
+    this.head = this.focus = this.cursor = this.step = null;
     this.steps = [];
-    this.unfolded = new Set();
+    this.stack = new RowStack(this);
     this.pieces = new Pieces();
     this.asked = {};
     this.source = sourceOf(host.dataset.trace);
@@ -124,12 +122,11 @@ export class TimelineView {
     this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
     this.devices = devicesOf(this.head.rows);
     this.fullShare = fullShare(head.strip);
-    this.task ??= this.head.tasks.find((task) => task !== "launcher") ?? null;
-    this.host.style.maxHeight = `${this.area.y + fullHeight(this.head.rows) + BELOW}px`;
-    this.layout = null;
+    this.stack.take(this.head);
+    this.host.style.maxHeight = `${this.area.y + this.stack.fullHeight}px`;
     if (this.step) {
-      const { number, start, end } = this.step;
-      this.step = { number, start: start + shift, end: end + shift };
+      const { start, end } = this.step;
+      this.step = { ...this.step, start: start + shift, end: end + shift };
     }
     const { step } = this.asked;
     if (step && Number(step) !== this.step?.number) this.goToStep(Number(step));
@@ -223,7 +220,7 @@ export class TimelineView {
     this.stopMove?.();
     const old = { ...this.window };
     const between = (a, b, share) => a + (b - a) * share;
-    this.stopMove = animate(this.layout ? MOVE_MS : 0, (share) => {
+    this.stopMove = animate(this.stack.layout ? MOVE_MS : 0, (share) => {
       this.show(between(old.from, from, share), between(old.to, to, share), mode);
     });
   }
@@ -272,11 +269,7 @@ export class TimelineView {
       t0: isWindow ? Math.round(from) : null, t1: isWindow ? Math.round(to) : null,
       window: this.mode === "run" && this.steps.length ? "run" : null,
     }, { replace: true });
-    const row = this.layout?.rows.find((r) => r.y + r.h > this.scroll);
-    const gap = row ? row.y - this.scroll : 0;
-    this.layout = null;
-    const same = row && this.scroll > 0 ? this.rows().rows.find((r) => r.id === row.id) : null;
-    if (same) this.scroll = this.clampScroll(same.y - gap);
+    this.stack.settle();
     this.load(); // rows may have come
     this.host.dataset.rest = `${this.mode} ${Math.round(this.origin)}`;
     this.surface.invalidate();
@@ -285,65 +278,8 @@ export class TimelineView {
   load(isAtOnce = false) {
     if (!this.head?.rows.length || !this.surface.width) return;
     const { from, to } = this.window;
-    this.loader.want(from, to, this.area.w, this.rowRange(), isAtOnce);
+    this.loader.want(from, to, this.area.w, this.stack.near(), isAtOnce);
     if (this.loader.isBusy) this.host.dataset.state = "loading";
-  }
-
-  // ---- rows ----
-
-  /** The rows that hold something in this window, placed; kept until the window comes to rest. */
-  rows() {
-    if (!this.layout) {
-      const { from, to } = this.window;
-      const inWindow = rowsInWindow(this.head.rows, from, to, this.isWhole);
-      const shown = this.isNarrow ? inWindow.filter((row) => row.task === this.task) : inWindow;
-      this.layout = layoutRows(shown, this.area.h - BELOW, this);
-      this.scroll = this.clampScroll(this.scroll);
-    }
-    return this.layout;
-  }
-
-  clampScroll(y) {
-    return Math.max(0, Math.min(y, (this.layout?.height ?? 0) - this.area.h + BELOW));
-  }
-
-  scrollBy(dy) {
-    const before = this.scroll;
-    this.scroll = this.clampScroll(before + dy);
-    if (this.scroll === before) return;
-    this.load();
-    this.surface.invalidate();
-  }
-
-  /** Scrolls as far as a row needs to be on screen. */
-  reveal(id) {
-    const row = this.rows().rows.find((r) => r.id === id);
-    if (!row) return;
-    const above = row.y - 8 - this.scroll;
-    const below = row.y + row.h + 16 - this.scroll - this.area.h;
-    this.scrollBy(above < 0 ? above : Math.max(0, below));
-  }
-
-  page(direction) {
-    const { tasks } = this.head;
-    const at = tasks.indexOf(this.task) + direction;
-    if (!this.isNarrow) this.scrollBy(direction * this.area.h * 0.8);
-    else if (tasks[at]) this.showTask(tasks[at]);
-  }
-
-  showTask(task) {
-    this.task = task;
-    this.scroll = 0;
-    this.layout = null;
-    this.load();
-    this.surface.invalidate();
-  }
-
-  /** Ids of the rows on screen and near it: [first, past the last). */
-  rowRange() {
-    const near = this.rows().rows.filter((row) => row.y + row.h > this.scroll - NEAR
-      && row.y < this.scroll + this.area.h + NEAR);
-    return near.length ? [near[0].id, near.at(-1).id + 1] : [0, 1];
   }
 
   // ---- picture ----
@@ -351,7 +287,7 @@ export class TimelineView {
   /** The tile to draw from. */
   get tile() {
     const { from, to } = this.window;
-    return this.loader.best(from, to, this.area.w, this.rowRange())?.tile ?? null;
+    return this.loader.best(from, to, this.area.w, this.stack.near())?.tile ?? null;
   }
 
   arrived() {
@@ -372,17 +308,17 @@ export class TimelineView {
     const { area, tile, origin } = this;
     const widthOf = (text) => textWidth(this.surface.ctx, text, font(12));
     return {
-      width, height, area, from, to, origin, scale: this.scale, scroll: this.scroll, tile,
+      width, height, area, from, to, origin, scale: this.scale, tile,
       theme: this.theme, patterns: this.patterns, words: this.words,
-      layout: this.rows(), pieces: this.pieces, ratio: this.surface.ratio,
+      layout: this.stack.rows(), scroll: this.stack.scroll, pieces: this.pieces, ratio: this.surface.ratio,
       ticks: ticksOf(from, to, area.w, origin, widthOf),
       arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
-      focus: this.focus, cursor: this.cursor, unfolded: this.unfolded,
+      focus: this.focus, cursor: this.cursor, unfolded: this.stack.unfolded,
       rowsById: this.rowsById, devices: this.devices,
       strip: this.head.strip, fullShare: this.fullShare,
       steps: this.steps, step: this.step?.number ?? null,
       outstanding: this.outstanding, isNarrow: this.isNarrow,
-      task: this.isNarrow ? this.task : null,
+      task: this.isNarrow ? this.stack.task : null,
     };
   }
 
@@ -391,7 +327,7 @@ export class TimelineView {
     const begun = performance.now();
     if (this.sizeSeen !== `${width} ${height}`) {
       this.sizeSeen = `${width} ${height}`;
-      this.layout = null;
+      this.stack.drop();
       this.load();
     }
     this.counts = this.paint(ctx, this.scene(width, height));
@@ -410,8 +346,7 @@ export class TimelineView {
   hitAt(x, y) {
     const { area } = this;
     if (x < area.x || x > area.x + area.w || y < area.y) return null;
-    const within = y - area.y + this.scroll;
-    const row = this.rows().rows.find((r) => within >= r.y - 1 && within <= r.y + r.h + 1);
+    const row = this.stack.rowAt(y);
     if (!row) return null;
     for (const tile of [this.lit, this.tile]) {
       const order = tile?.orders.get(row.id);
@@ -419,11 +354,6 @@ export class TimelineView {
       if (i >= 0) return { tile, i };
     }
     return null;
-  }
-
-  laneAt(y) {
-    const within = y - this.area.y + this.scroll;
-    return this.rows().lanes.find((l) => within >= l.y && within <= l.y + l.h) ?? null;
   }
 
   placeOf(tile, id) {
@@ -463,12 +393,6 @@ export class TimelineView {
   toggleTable() {
     if (this.head) this.table.toggle(() => rowsOf(this));
   }
-}
-
-/** What all rows of steps take at their loosest: a canvas of few rows leaves room to the cards. */
-function fullHeight(rows) {
-  const stepped = rows.filter((row) => row.stepped);
-  return layoutRows(stepped.length ? stepped : rows, Infinity).height;
 }
 
 function around({ start, end }, share) {

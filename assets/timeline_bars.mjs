@@ -43,11 +43,20 @@ export class BarPainter {
     this.reached = -Infinity; // right end of what is drawn in this row so far
   }
 
-  column(x, w, share, hue) {
+  /** Several spans: work from the ground up, above it what stood still, then what was ready. */
+  column(x, w, share, hue, stood = 0, queued = 0) {
     const { ctx, y, h } = this;
-    const tall = Math.max(2, h * share);
+    const least = stood || queued ? 0 : 2;
+    const tall = Math.max(share ? 2 : least, h * share);
     ctx.fillStyle = hue === this.hue.frame ? this.theme.line2 : this.look[hue].fill;
     ctx.fillRect(x, y + h - tall, w, tall);
+    let top = y + h - tall;
+    for (const [texture, part] of [["hatch", stood], ["dots", queued]]) {
+      const high = Math.min(h * part, top - y);
+      if (high < 1) continue;
+      top -= high;
+      this.cover(this.patterns[texture], x, top, w, high);
+    }
     this.reached = x + w;
   }
 

@@ -51,14 +51,14 @@ export class Hands {
       return;
     }
     view.panBy(-dx / view.scale);
-    view.scrollBy(-dy);
+    view.stack.scrollBy(-dy);
   }
 
   wheel(x, y, event) {
     const { view } = this;
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       view.panBy((event.deltaX || event.deltaY) / view.scale);
-    } else if (x < view.area.x && !event.ctrlKey) view.scrollBy(event.deltaY);
+    } else if (x < view.area.x && !event.ctrlKey) view.stack.scrollBy(event.deltaY);
     else view.zoomBy(Math.exp(event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), x);
   }
 
@@ -85,7 +85,7 @@ export class Hands {
     const { pitch } = stripSize(head.strip.tasks.length);
     const task = head.strip.tasks[Math.floor((y - STRIP_HEAD) / pitch)]?.task;
     if (x < area.x) {
-      if (view.isNarrow && task) view.showTask(task);
+      if (view.isNarrow && task) view.stack.showTask(task);
       return;
     }
     const { from, to } = head.strip;
@@ -103,7 +103,7 @@ export class Hands {
     view.pointAt(isInside ? view.timeAt(x) : null);
     clearTimeout(this.hoverTimer);
     view.hideTip();
-    const lane = x !== null && x < view.area.x && y >= view.area.y ? view.laneAt(y) : null;
+    const lane = x !== null && x < view.area.x && y >= view.area.y ? view.stack.laneAt(y) : null;
     const isScale = x !== null && x < view.area.x && y < STRIP_HEAD;
     const words = isScale ? view.words.full_says.replace("{share}", view.fullShare)
       : hit ? lineOf(view.words, hit.tile, hit.i) : lane && this.wordsOf(lane);
@@ -115,20 +115,15 @@ export class Hands {
     const { view } = this;
     const name = `${task} · ${lane}`;
     if (laneWord(lane) !== "rpc" || count < 3) return name;
-    const isOpen = view.unfolded.has(`${task} ${lane}`);
+    const isOpen = view.stack.isUnfolded({ task, lane });
     return `${name} · ${view.words[isOpen ? "fold" : "unfold"]}`;
   }
 
   /** Unfolds the calls of a lane whose name was clicked, or folds them again. */
   clickName(y) {
     const { view } = this;
-    const lane = view.laneAt(y);
-    if (!lane || laneWord(lane.lane) !== "rpc") return;
-    const key = `${lane.task} ${lane.lane}`;
-    if (!view.unfolded.delete(key)) view.unfolded.add(key);
-    view.layout = null;
-    view.load();
-    view.surface.invalidate();
+    const lane = view.stack.laneAt(y);
+    if (lane && laneWord(lane.lane) === "rpc") view.stack.toggle(lane);
   }
 
   // ---- keys ----
@@ -157,7 +152,7 @@ export class Hands {
       a: () => view.panBy(-view.sixth), d: () => view.panBy(view.sixth),
       f: () => view.fit(), 0: () => view.showMode("step"), l: () => view.toggleTable(),
       Enter: choose, " ": choose, Escape: () => view.choose(null),
-      PageDown: () => view.page(1), PageUp: () => view.page(-1),
+      PageDown: () => view.stack.page(1), PageUp: () => view.stack.page(-1),
     };
   }
 
@@ -168,7 +163,7 @@ export class Hands {
       return;
     }
     if (dx) view.panBy(dx * view.sixth);
-    else view.scrollBy(dy * 60);
+    else view.stack.scrollBy(dy * 60);
   }
 
   moveFocus(dx, dy) {
@@ -176,7 +171,7 @@ export class Hands {
     const { tile, focus } = view;
     if (!tile) return;
     const held = focus ? view.placeOf(tile, spanId(focus.tile, focus.i)) : -1;
-    const i = held >= 0 ? neighbour(tile, view.rows().rows, tile.orders, held, dx, dy)
+    const i = held >= 0 ? neighbour(tile, view.stack.rows().rows, tile.orders, held, dx, dy)
       : this.firstBox(tile);
     if (i !== undefined) this.setFocus({ tile, i });
   }
@@ -186,7 +181,7 @@ export class Hands {
     const { view } = this;
     const chosen = view.lit?.selected ? view.placeOf(tile, spanId(view.lit, 0)) : -1;
     if (chosen >= 0) return chosen;
-    for (const row of view.rows().rows) {
+    for (const row of view.stack.rows().rows) {
       const found = tile.orders.get(row.id)?.find((i) => tile.start[i] >= view.window.from);
       if (found !== undefined) return found;
     }
@@ -211,6 +206,6 @@ export class Hands {
       const half = (to - from) / 2;
       view.moveTo(tile.start[i] - half, tile.start[i] + half, "window");
     }
-    view.reveal(tile.row[i]);
+    view.stack.reveal(tile.row[i]);
   }
 }

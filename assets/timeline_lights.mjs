@@ -1,7 +1,7 @@
 // What a selection means on the timeline: which spans are lit, and how the view gets to them.
 
 import { spanId } from "./timeline_data.mjs";
-import { awayFrom } from "./timeline_model.mjs";
+import { awayFrom, stepOf } from "./timeline_model.mjs";
 
 export class Lights {
   constructor(view) {
@@ -41,11 +41,11 @@ export class Lights {
 
   bringIn(lit, chosen) {
     const { view } = this;
-    if (view.isNarrow) view.showTask(view.rowsById.get(lit.row[0]).task);
+    if (view.isNarrow) view.stack.showTask(view.rowsById.get(lit.row[0]).task);
     if (this.sought === chosen) this.seek(lit);
     else this.landOn(lit);
     this.sought = null;
-    view.reveal(lit.row[0]);
+    view.stack.reveal(lit.row[0]);
   }
 
   /** What was searched for is shown: in its step, else in the middle of as long a window. */
@@ -75,7 +75,7 @@ export class Lights {
     const i = steps.number.findIndex((number, k) => number === view.step?.number
       && steps.start[k] <= start[0] && start[0] <= steps.end[k]);
     if (i < 0) return;
-    view.step = { number: steps.number[i], start: steps.start[i], end: steps.end[i] };
+    view.step = stepOf(steps, i);
     view.showMode("step");
   }
 }

@@ -70,14 +70,18 @@ export function clampWindow(from, to, end) {
 
 // ---- steps ----
 
-/** Steps by number: [{number, start, end}]; where every worker runs each, the first one's. */
+/** Steps by number: [{number, task, start, end}]; where every worker runs each, the first one's. */
 export function leadingSteps(steps) {
   const seen = new Map();
   steps.number.forEach((number, i) => {
-    if (!seen.has(number)) seen.set(number, { number, start: steps.start[i], end: steps.end[i] });
+    if (!seen.has(number)) seen.set(number, stepOf(steps, i));
   });
   return [...seen.values()];
 }
+
+/** One of the steps that a head tells column by column. */
+export const stepOf = ({ number, task, start, end }, i) =>
+  ({ number: number[i], task: task[i], start: start[i], end: end[i] });
 
 /** The number of the step that stands out: the longest, if it took over twice the median. */
 export function outstandingStep(steps) {
@@ -222,7 +226,8 @@ export const tensorName = (name) => name.replace(/_[SG]\d+$/, "").replace(/\/Rea
 // ---- level of detail ----
 
 /** Walks the boxes of a row from left to right and tells `sink` what to draw:
- *  bar(i, x, w) for one span, column(x, w, share, hue) for several that share MERGE_PX pixels.
+ *  bar(i, x, w) for one span, column(x, w, share, hue, stood, queued) for several that share
+ *  MERGE_PX pixels; `stood` and `queued` are shares of it too.
  *
  *  `scale` is px per ns, `nsPerPixel` what one box of the tile stands for. Columns are cut on a
  *  grid of time, so that they keep still while the window moves. The first bar after the window is
@@ -271,6 +276,8 @@ class Group {
     Object.assign(this, { tile, scale, from, nsPerPixel, sink, number: null });
     this.columns = HUE_PX / MERGE_PX;
     this.busy = new Float64Array(this.columns);
+    this.stood = new Float64Array(this.columns);
+    this.queued = new Float64Array(this.columns);
     this.count = new Int32Array(this.columns);
     this.only = new Int32Array(this.columns);
     this.hues = new Float64Array(16);
@@ -284,13 +291,20 @@ class Group {
     this.columnNs = ns / this.columns;
   }
 
+  /** A span, and what the server merged into its pixel: at work, standing still, ready. */
   add(i, start, duration) {
+    const { tile, nsPerPixel } = this;
     const column = Math.min(this.columns - 1, Math.floor((start - this.start) / this.columnNs));
-    const covered = Math.max(duration, this.tile.share[i] * this.nsPerPixel);
+    const work = duration - tile.wait[i];
+    const covered = Math.max(work, tile.share[i] * nsPerPixel);
+    const stood = Math.max(tile.stood[i], tile.stood_share[i] * nsPerPixel);
     this.busy[column] += covered;
-    this.count[column] += covered > duration * 1.05 + 1 ? 2 : 1;
+    this.stood[column] += stood;
+    this.queued[column] += Math.max(tile.queue[i], tile.queue_share[i] * nsPerPixel);
+    const isMerged = covered > work * 1.05 + 1 || stood > tile.stood[i] * 1.05 + 1;
+    this.count[column] += isMerged ? 2 : 1;
     this.only[column] = i;
-    this.hues[this.tile.hue[i]] += covered || 1;
+    this.hues[tile.hue[i]] += covered || 1;
     this.used += 1;
   }
 
@@ -307,12 +321,12 @@ class Group {
           this.tile.duration[i] * this.scale);
       } else if (this.count[c]) {
         const x = (this.start + c * this.columnNs - this.from) * this.scale;
-        this.sink.column(x, MERGE_PX, Math.min(1, this.busy[c] / this.columnNs), hue);
+        const [share, stood, queued] = [this.busy, this.stood, this.queued]
+          .map((ns) => Math.min(1, ns[c] / this.columnNs));
+        this.sink.column(x, MERGE_PX, share, hue, stood, queued);
       }
     }
-    this.busy.fill(0);
-    this.count.fill(0);
-    this.hues.fill(0);
+    for (const sums of [this.busy, this.stood, this.queued, this.count, this.hues]) sums.fill(0);
     this.used = 0;
     this.number = null;
   }

@@ -19,9 +19,9 @@ export function paintBars(ctx, scene) {
       boxes += 1;
       painter.bar(i, x, w);
     },
-    column: (x, w, share, hue) => {
+    column: (...parts) => {
       boxes += 1;
-      painter.column(x, w, share, hue);
+      painter.column(...parts);
     },
   };
   for (const row of rows) {

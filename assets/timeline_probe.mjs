@@ -17,10 +17,10 @@ export function probe(view) {
       return place && pointOf(canvas, ...place);
     },
     state: () => ({
-      view: "timeline", mode: view.mode, ...view.window, scroll: view.scroll,
+      view: "timeline", mode: view.mode, ...view.window, scroll: view.stack.scroll,
       ready: view.host.dataset.state === "ready" && !view.loader.isBusy,
-      step: view.step?.number ?? null, task: view.task, lit: view.lit?.selected ?? 0,
-      drawMs: view.drawMs, rows: view.layout?.rows.length ?? 0, ...view.counts,
+      step: view.step?.number ?? null, task: view.stack.task, lit: view.lit?.selected ?? 0,
+      drawMs: view.drawMs, rows: view.stack.layout?.rows.length ?? 0, ...view.counts,
       held: view.head ? view.tile?.count ?? 0 : 0,
       focus: view.focus && spanId(view.focus.tile, view.focus.i),
     }),
@@ -40,8 +40,8 @@ function told(view, { tile, i }) {
 function placeOf(view, id) {
   const { tile, area } = view;
   const i = tile ? view.placeOf(tile, id) : -1;
-  const row = i >= 0 && view.rows().rows.find((r) => r.id === tile.row[i]);
+  const row = i >= 0 ? view.stack.placeOf(tile.row[i]) : null;
   if (!row) return null;
   const [x, w] = extent(tile, i, { from: view.window.from, scale: view.scale });
-  return [area.x + x + Math.min(w, 6) / 2, area.y + row.y - view.scroll + row.h / 2];
+  return [area.x + x + Math.min(w, 6) / 2, area.y + row.y - view.stack.scroll + row.h / 2];
 }

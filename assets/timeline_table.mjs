@@ -20,7 +20,7 @@ export function lineOf(words, tile, i) {
 export function rowsOf(view) {
   const { tile, origin } = view;
   const { from, to } = view.window;
-  const shown = new Map(view.rows().rows.map((row) => [row.id, row]));
+  const shown = new Map(view.stack.rows().rows.map((row) => [row.id, row]));
   const rows = [];
   for (let i = 0; i < (tile?.count ?? 0); i += 1) {
     const row = shown.get(tile.row[i]);

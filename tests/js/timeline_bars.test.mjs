@@ -40,7 +40,7 @@ function tileOf(boxes) {
   const column = (name) => boxes.map((box) => box[name] ?? 0);
   const tile = { hues: HUES, names: ["layer/fc1/weight/Read_S1"], ops: [""] };
   for (const name of ["start", "duration", "hue", "flags", "wait", "stood", "queue", "bytes",
-    "share", "name"]) tile[name] = column(name);
+    "share", "stood_share", "queue_share", "name"]) tile[name] = column(name);
   return tile;
 }
 
@@ -52,7 +52,7 @@ function paint(tile, { from, to, width = 1200, h = 20 }) {
   const order = tile.start.map((_, i) => i).sort((a, b) => tile.start[a] - tile.start[b]);
   walkRow(tile, order, from, to, scale, 1, {
     bar: (i, x, w) => painter.bar(i, x, w),
-    column: (x, w, share, hue) => painter.column(x, w, share, hue),
+    column: (...parts) => painter.column(...parts),
   });
   walkMarks(tile, order, from, to, scale, painter);
   painter.writeLabels();

@@ -15,6 +15,8 @@ function tileOf(...boxes) {
   return {
     start: boxes.map((box) => box[0]), duration: boxes.map((box) => box[1]), row: pick("row", 0),
     hue: pick("hue", 0), share: pick("share", 0), flags: pick("flags", 0),
+    wait: pick("wait", 0), stood: pick("stood", 0), queue: pick("queue", 0),
+    stood_share: pick("stood_share", 0), queue_share: pick("queue_share", 0),
   };
 }
 
@@ -23,7 +25,7 @@ function walk(tile, { from = 0, to = 1000, scale = 1, nsPerPixel = 1 } = {}) {
   const columns = [];
   walkRow(tile, tile.start.map((_, i) => i), from, to, scale, nsPerPixel, {
     bar: (i, x, w) => bars.push({ i, x, w }),
-    column: (x, w, share, hue) => columns.push({ x, w, share, hue }),
+    column: (x, w, share, hue, stood, queued) => columns.push({ x, w, share, hue, stood, queued }),
   });
   return { bars, columns };
 }
@@ -75,8 +77,10 @@ test("what is out of sight is told by side and distance", () => {
 });
 
 test("of several workers' steps the first of each number leads", () => {
-  const steps = leadingSteps({ number: [1, 1, 2], start: [0, 5, 10], end: [4, 9, 14] });
-  assert.deepEqual(steps, [{ number: 1, start: 0, end: 4 }, { number: 2, start: 10, end: 14 }]);
+  const task = ["a", "b", "b"];
+  const steps = leadingSteps({ number: [1, 1, 2], task, start: [0, 5, 10], end: [4, 9, 14] });
+  assert.deepEqual(steps, [{ number: 1, task: "a", start: 0, end: 4 },
+    { number: 2, task: "b", start: 10, end: 14 }]);
 });
 
 test("one step stands out when it took over twice the median", () => {
@@ -141,7 +145,21 @@ test("a tensor goes by the name of its variable", () => {
 test("wide spans are bars, narrow ones that share pixels a column of their busy share", () => {
   const { bars, columns } = walk(tileOf([0, 50], [96, 1], [97, 1], [98, 1]));
   assert.deepEqual(bars.map(({ i }) => i), [0]);
-  assert.deepEqual(columns, [{ x: 96, w: 3, share: 1, hue: 0 }]);
+  assert.deepEqual(columns, [{ x: 96, w: 3, share: 1, hue: 0, stood: 0, queued: 0 }]);
+});
+
+test("waiting is no work: a column of recvs is as high as values travelled, and as they were awaited",
+  () => {
+    const recv = { hue: 4, wait: 0.75, stood: 0.5, queue: 0.25 };
+    const { columns: [column] } = walk(tileOf([0, 1, recv], [1, 1, recv], [2, 1, recv]));
+    assert.deepEqual([column.share, column.stood, column.queued], [0.25, 0.5, 0.25]);
+  });
+
+test("what the server merged into a pixel is part of its column", () => {
+  const merged = { hue: 4, wait: 0.1, share: 0.2, stood_share: 0.6, queue_share: 0.1 };
+  const { columns: [column] } = walk(tileOf([0, 0.1, merged]), { nsPerPixel: 3 });
+  const about = [column.share, column.stood, column.queued].map((x) => Math.round(x * 100));
+  assert.deepEqual(about, [20, 60, 10]);
 });
 
 test("a lone narrow span is a bar, and a span of no length too", () => {

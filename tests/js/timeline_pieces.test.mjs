@@ -45,7 +45,7 @@ function withCanvases(body) {
 function tileOf({ from, to, every = 8, length = 2, asked = 4 * (to - from) }) {
   const tile = { from, to, asked, rows: [3, 6], hues: HUES, orders: new Map(), names: ["op"] };
   const columns = ["start", "duration", "row", "hue", "flags", "wait", "stood", "queue", "bytes",
-    "share", "name"];
+    "share", "stood_share", "queue_share", "name"];
   for (const name of columns) tile[name] = [];
   for (const { id } of rows) {
     for (let at = from; at < to; at += every) {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from vizdist.figures.textures import texture_shares
 from vizdist.figures.timeline import HUES, marks_of
 from vizdist.store.segments import Array
 from vizdist.store.tiles import TileSet
@@ -39,7 +40,7 @@ def tile_bytes(trace: Trace, tiles: TileSet, **facts: int) -> bytes:
         "span_lo": (spans.span & np.uint64(0xFFFFFFFF)).astype(np.uint32),
         "op": op.astype(np.uint32),
         "kind": kind.astype(np.uint32),
-        "share": tiles.share.astype(np.float32),
+        **texture_shares(trace, tiles),
         **marks,
         "flags": spans.flags.astype(np.uint16),
         "hue": hue,

@@ -23,13 +23,17 @@ LEFT = -1  #: the "pixel" of a span that began before the window
 
 @dataclass(frozen=True, slots=True)
 class TileSet:
-    """What is drawn of a window; `share` (0 to 1) is the busy part of the pixel of a span."""
+    """What is drawn of a window; `share` (0 to 1) is the busy part of the pixel of a span.
+
+    `width` is in pixels, 0 where no span hides another.
+    """
 
     start: int
     end: int
     rows: range
     spans: Spans
     share: Array
+    width: int = 0
 
 
 class _Picks(NamedTuple):
@@ -172,7 +176,7 @@ def cut_tiles(
     is_row = selected >= 0 and int(spans.take(np.array([selected])).row[0]) in rows
     if is_row and selected not in index:
         index, share = np.append(index, selected), np.append(share, 1.0)
-    return TileSet(start, end, rows, spans.take(index), share.astype(np.float32))
+    return TileSet(start, end, rows, spans.take(index), share.astype(np.float32), width)
 
 
 class _View(NamedTuple):

@@ -6,7 +6,8 @@ from tracer.cli import command_parser
 
 FLAGS = {
     "run": [
-        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--connect-timeout", "--costs",
+        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every",
+        "--connect-timeout", "--costs",
         "--detail", "--devices", "--endpoint", "--fault",
         "--flush-timeout", "--in-process", "--json", "--max-trace-size", "--option",
         "--out", "--passes", "--placer", "--ps", "--ps-devices", "--restart", "--seed",
@@ -14,7 +15,8 @@ FLAGS = {
         "--strategy", "--trace", "--transport", "--workers", "workload",
     ],
     "task": [
-        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--cluster", "--connect-timeout",
+        "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--cluster",
+        "--connect-timeout",
         "--costs", "--detail", "--devices", "--endpoint",
         "--flush-timeout", "--index", "--job", "--max-trace-size",
         "--option", "--out", "--passes", "--placer", "--ps-devices", "--secret-file", "--seed",

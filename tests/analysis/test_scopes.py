@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vizdist.analysis.scopes import FAMILIES, bundle_id, ends_of, group_id, parse, said, scope_of
+from vizdist.analysis.scopes import (
+    FAMILIES,
+    FRAME,
+    bundle_id,
+    ends_of,
+    group_id,
+    parse,
+    said,
+    scope_of,
+)
 
 WORKER = "/job:worker/replica:0/task:1/device:CPU:0"
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: "/* " not in text)
@@ -56,6 +65,7 @@ def test_a_scope_holds_the_nodes_of_its_family_alone() -> None:
         "train/update_fc1/w": "ResourceApplyAdam",
         "train/update_fc1/w/step": "AssignAddVariableOp",
         "fc10/mm": "aten.mm.default",
+        "_cloopfc1/mm_S0": "Enter",
         "fc1": "aten.mm.default",
     }
     found = {family: parse(group_id("fc1", WORKER, family)) for family in FAMILIES}
@@ -67,6 +77,8 @@ def test_a_scope_holds_the_nodes_of_its_family_alone() -> None:
         ]
         for family, scope in found.items()
     }
+    turning = held.pop(FRAME)  # all that lies in the scope of a loop turns with it
+    assert turning == [name for name in nodes if name not in ("fc10/mm", "fc1")]
     assert {family: names for family, names in held.items() if names} == {
         "read": ["fc1/mm"],
         "forward": ["fc1/mm"],

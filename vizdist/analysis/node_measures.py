@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.step_split import paint
 from vizdist.store.details import hex_id
 from vizdist.store.spans import Spans
@@ -17,6 +18,8 @@ NODE_KINDS = ("op.run", "rendezvous.send", "rendezvous.recv")
 class Measured:
     """One node in one step. A node that ran several times (a loop) has sums, and its first start.
 
+    In `dead` of its `runs` it had nothing to work on: the way not taken, or the end of a loop.
+
     `time`, `queueing` (ready, not run), `wait` (a recv whose value did not exist) and `start` (from
     the start of the step) are ns; `span` is its first span's id, 16 hex digits; `key` the
     rendezvous key of a Send or Recv.
@@ -28,6 +31,7 @@ class Measured:
     bytes: int = 0
     start: int = 0
     runs: int = 0
+    dead: int = 0
     span: str = ""
     key: str = ""
 
@@ -54,6 +58,7 @@ def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
     found: dict[str, Measured] = {}
     names, keys = own.text("name"), own.text("key")
     queueing = np.where(own.ready > 0, own.start - own.ready, 0)
+    is_dead = (own.flags & Flag.DEAD) > 0
     for at in np.argsort(own.start, kind="stable"):
         old = found.get(names[at])
         new = Measured(
@@ -63,6 +68,7 @@ def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
             int(own.bytes[at]),
             int(own.start[at]) - step.start,
             1,
+            int(is_dead[at]),
             hex_id(int(own.span[at])),
             str(keys[at]),
         )
@@ -78,6 +84,7 @@ def _joined(old: Measured, new: Measured) -> Measured:
         wait=old.wait + new.wait,
         bytes=old.bytes + new.bytes,
         runs=old.runs + 1,
+        dead=old.dead + new.dead,
     )
 
 

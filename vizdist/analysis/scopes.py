@@ -1,18 +1,20 @@
 """Scopes of nodes, and the names that folded ones have in the address.
 
 A folded scope holds the nodes of one scope, on one device (band), of one family: ops of one phase,
-or variables, reads, updates.
+or variables, reads, updates, or the nodes of one loop.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from tracer.model.cluster import DeviceName
+from tracer.model.graph import CONTROL_LOOP
 
 BETWEEN = " ⇉ "  #: between the ids of the two tiles of a bundle
 _OUTER = ("gradients", "train")  # scopes of a whole pass: phases tell these already
 _PHASES = ("read", "forward", "backward", "update")
-FAMILIES = (*_PHASES, "variables", "reads", "assignments", "updates")
+FRAME = "frame"  #: the family of all that turns in a loop, whatever it does
+FAMILIES = (*_PHASES, "variables", "reads", "assignments", "updates", FRAME)
 _PASSES = {"backward": "gradients", "update": "train", "updates": "train"}
 _STATE = {  # parts of op names
     "variables": ("VarHandle", "Variable"),
@@ -43,10 +45,14 @@ class Scope(NamedTuple):
         return f"{device.task_name} {device.short}"
 
     def is_of_family(self, op: str) -> bool:
+        if self.family == FRAME:
+            return True
         return family_of(op) == (self.family if self.family in _STATE else "")
 
     def holds(self, node: str) -> bool:
         """Whether a node's name is in this scope and of this pass."""
+        if self.family == FRAME:
+            return f"{scope_of(node.removeprefix(CONTROL_LOOP), 99)}/".startswith(f"{self.name}/")
         outer = node.split("/", 1)[0]
         passes = _PASSES.get(self.family, "")
         is_of_pass = outer == passes if passes else outer not in _OUTER

@@ -6,6 +6,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.node_measures import Measured
 from vizdist.analysis.scopes import label_of
 from vizdist.components.cards import HIDDEN, rich
 from vizdist.components.graph_toolbar import glyph_tile
@@ -17,8 +18,8 @@ from vizdist.figures.graph_facts import (
     NodeFacts,
     PairFacts,
     ScopeFacts,
-    StageFact,
 )
+from vizdist.figures.graph_identity import StageFact
 from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
@@ -84,36 +85,26 @@ def _node(facts: NodeFacts, step: StepInfo | None, lang: Lang) -> list[Component
 
 
 def _placement(facts: NodeFacts, lang: Lang) -> Component:
-    reason, _, folded = (facts.reason or "none").partition(", ")
-    values = {"requested": facts.requested, "tied": facts.tied_to, "reason": facts.reason}
-    known = (
-        "requested",
-        "soft",
-        "colocated",
-        "resource",
-        "metadata",
-        "generator",
-        "default",
-        "control_flow",
-        "control_loop",
-        "cost",
-        "replicated",
-        "bf16",
-        "schedule_recvs",
-        "cut",
-        "none",
-    )
-    is_known = reason in known and folded in ("", "folded")
-    key = reason if is_known else "other"
-    if key in ("colocated", "resource") and not facts.tied_to:
-        key += "_alone"
-    chip = t(f"graph.reason.{reason}", lang) if is_known else facts.reason
+    why = facts.why
+    chip = t(f"graph.reason.{why.reason}", lang) if why.reason else facts.reason
     where = " / ".join(part for part in (facts.box, facts.device) if part)
     top: list[Component] = [html.B(where or t("graph.reason.none", lang), className="cut")]
     top += [html.Span(chip, className="chip outline")] if where else []
-    why = [html.P(rich(f"graph.why.{key}", lang, **values))]
-    why += [html.P(t("graph.why.folded", lang))] if folded and is_known else []
-    return html.Div([html.Div(top, className="placement-head"), *why], className="placement")
+    values = {"requested": facts.requested, "tied": why.tied, "reason": facts.reason}
+    words: list[Component] = [html.P(rich(f"graph.why.{why.key}", lang, **values))]
+    words += [html.P(t("graph.why.folded", lang))] if why.is_folded else []
+    words += [_came(facts, lang)] if facts.coming else []
+    words += [html.P(rich(f"graph.going.{facts.going}", lang))] if facts.going else []
+    return html.Div([html.Div(top, className="placement-head"), *words], className="placement")
+
+
+def _came(facts: NodeFacts, lang: Lang) -> Component:
+    """Who put a node there that the client did not build, and beside what."""
+    said = rich(f"graph.coming.{facts.coming}", lang)
+    if not facts.origin:
+        return html.P(said)
+    beside = f"{t('graph.coming.origin', lang)} "
+    return html.P([*said, " ", beside, pick(facts.origin, facts.origin)])
 
 
 def _step_part(facts: NodeFacts, step: StepInfo, lang: Lang) -> Component:
@@ -131,11 +122,16 @@ def _step_part(facts: NodeFacts, step: StepInfo, lang: Lang) -> Component:
     ]
     if facts.arrival:
         rows.insert(0, (t("graph.fact.arrives", lang), us(facts.arrival)))
-    if found.runs > 1:
-        rows.append((t("graph.fact.runs", lang), f"{found.runs:,}"))
+    if found.runs > 1 or found.dead:
+        rows.append((t("graph.fact.runs", lang), _runs(found, lang)))
     if facts.shape:
         rows.append((t("graph.fact.output", lang), facts.shape))
     return _part(title, _mini_bar(facts), _rows(rows))
+
+
+def _runs(found: Measured, lang: Lang) -> str:
+    runs = f"{found.runs:,}"
+    return t("graph.fact.runs_dead", lang, runs=runs, dead=found.dead) if found.dead else runs
 
 
 def _mini_bar(facts: NodeFacts) -> Component:
@@ -197,6 +193,7 @@ def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
     title = facts.label or t("graph.control", lang)
     says = ("control_pair" if facts.control else "") if facts.is_cut else "future"
     rows = [(t("graph.fact.bytes", lang), str(size(facts.num_bytes)))]
+    rows += _sharing(facts, lang)
     if facts.wait or facts.transfer:
         rows.append((t("graph.fact.wait", lang), us(facts.wait)))
         rows.append((t("graph.fact.transfer", lang), us(facts.transfer)))
@@ -210,6 +207,22 @@ def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
         *([html.Section(_rows([(name, html.Code(end)) for name, end in ends]))] if ends else []),
         _part(t("graph.fact.consumers", lang), html.Ul(consumers)),
         *([_part(t("graph.fact.key", lang), key)] if facts.key else []),
+    ]
+
+
+def _sharing(facts: PairFacts, lang: Lang) -> list[tuple[Any, Any]]:
+    """What sharing one transfer among several uses saves."""
+    if facts.num_uses < 2:
+        return []
+    without = t(
+        "graph.fact.transfers",
+        lang,
+        count=facts.num_uses,
+        bytes=str(size(facts.num_uses * facts.num_bytes)),
+    )
+    return [
+        (t("graph.fact.shared", lang), t("graph.fact.shared_by", lang, count=facts.num_uses)),
+        (t("graph.fact.unshared", lang), without),
     ]
 
 
@@ -249,6 +262,7 @@ def _scope(facts: ScopeFacts, lang: Lang) -> list[Component]:
     where = " / ".join(part for part in (facts.box, facts.device) if part)
     return [
         _head(tile, facts.label, where),
+        *([html.P(_turns(facts, lang), className="placement")] if facts.iterations else []),
         _scope_button(facts.id, lang),
         _part(
             t("graph.fact.members", lang),
@@ -257,6 +271,10 @@ def _scope(facts: ScopeFacts, lang: Lang) -> list[Component]:
             _rows([(t("graph.fact.total", lang), us(facts.time))]),
         ),
     ]
+
+
+def _turns(facts: ScopeFacts, lang: Lang) -> list[Any]:
+    return rich("graph.fact.turns", lang, count=facts.iterations)
 
 
 def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:

@@ -46,7 +46,7 @@ def bundles_of(
     stacks = set(folded)
     found: dict[Any, list[PairEdge]] = {}
     for pair in pairs:
-        src = tile_of.get(pair.src, "")
+        src = _source(pair, tile_of)
         dsts = [tile_of[dst] for dst in pair.dsts if dst in tile_of]
         joins = src and dsts and (src in stacks or dsts[0] in stacks)
         key = (src, dsts[0], pair.dst_band, pair.control) if joins else pair.id
@@ -55,11 +55,16 @@ def bundles_of(
 
 
 def _bundle(pairs: Sequence[PairEdge], tile_of: Mapping[str, str]) -> Bundle:
-    src = tile_of.get(pairs[0].src, "")
+    src = _source(pairs[0], tile_of)
     ends = [tile_of[dst] for pair in pairs for dst in pair.dsts if dst in tile_of]
     dsts = tuple(dict.fromkeys(ends))
     name = bundle_id(src, dsts[0], control=pairs[0].control) if len(pairs) > 1 else pairs[0].id
     return Bundle(name, tuple(pairs), src, dsts)
+
+
+def _source(pair: PairEdge, tile_of: Mapping[str, str]) -> str:
+    """The tile beside its Send; a pair that passes on what another brought has none."""
+    return "" if pair.via else tile_of.get(pair.src, "")
 
 
 def placed_pair(bundle: Bundle, phases: Mapping[str, str]) -> Pair:

@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tracer.model.graph import Input
-from tracer.model.graph_table import STAGES, NodeRow
+from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.analysis.scopes import ends_of, label_of
 from vizdist.figures.graph_folding import FoldNode, Group, groups_with, outer_scopes
+from vizdist.figures.graph_frames import iterations_of
+from vizdist.figures.graph_identity import Coming, Going, StageFact, history, identity_of
 from vizdist.figures.graph_nodes import Look, look_of, short_name
+from vizdist.figures.graph_reasons import Why, why_of
 from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
-from vizdist.figures.partitioned_graph import fold_nodes_of
+from vizdist.figures.graph_tiles import fold_nodes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,8 @@ class InputFact:
 
 
 @dataclass(frozen=True, slots=True)
-class StageFact:
-    """Stages in which one thing holds: `absent`, `whole`, or `cut` (inputs became pairs)."""
-
-    first: str
-    last: str
-    state: str
-    num_cut: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """`tied_to` is what a colocated node or a user of a resource goes with.
+    """`origin` is the client's node that an added one grew out of, "" if none is known.
 
     `scope` is the id of the innermost folded scope that may hold it, "" if none may.
     `arrival` is when the last of its inputs from elsewhere was there, from the start of the step;
@@ -53,8 +46,11 @@ class NodeFacts:
     box: str
     device: str
     reason: str
+    why: Why
     requested: str
-    tied_to: str
+    coming: Coming
+    origin: str
+    going: Going
     shape: str
     source: str
     measured: Measured
@@ -67,7 +63,10 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class PairFacts:
-    """`num_bytes` as the transport counted them, else what the shape says. `source` is the node."""
+    """`num_bytes` as the transport counted them, else what the shape says. `source` is the node.
+
+    `num_uses` inputs take it: so many transfers there would be, did they not share one.
+    """
 
     label: str
     control: bool
@@ -82,11 +81,12 @@ class PairFacts:
     transfer: int
     consumers: tuple[str, ...]
     source: str = ""
+    num_uses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeFacts:
-    """A folded scope: its nodes with op and time, costliest first."""
+    """A folded scope: its nodes with op and time, costliest first; how often a loop turned."""
 
     id: str
     label: str
@@ -94,6 +94,7 @@ class ScopeFacts:
     device: str
     members: tuple[tuple[str, str, int], ...]
     time: int
+    iterations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ def _node_facts(
     name: str,
 ) -> NodeFacts:
     row = graph.nodes[name]
+    identity = identity_of(graph, stages)
     inputs = tuple(_input_facts(graph, name))
     arrivals = [
         (found.start + found.time, found.time - found.wait)
@@ -187,15 +189,18 @@ def _node_facts(
         box=graph.bands[graph.band_of[name]],
         device=device_of(graph.band_of[name]),
         reason=row.reason,
+        why=why_of(graph.nodes, row),
         requested=row.requested_device,
-        tied_to=_tied_to(graph, row),
+        coming=identity.coming.get(name, ""),
+        origin=identity.origins.get(name, ""),
+        going=identity.going.get(name, ""),
         shape=" ".join(f"{dtype} {list(shape)}" for dtype, shape in row.specs[:1]),
         source=row.source,
         measured=_measured(measures, row.name),
         arrival=arrival,
         transfer=max(0, transfer),
         inputs=inputs,
-        history=tuple(_history(stages, row.name)),
+        history=tuple(history(stages, row.name)),
         scope=_scope_of(graph, stages, name),
     )
 
@@ -227,39 +232,6 @@ def _input_facts(graph: StageGraph, name: str) -> list[InputFact]:
     return facts
 
 
-def _tied_to(graph: StageGraph, row: NodeRow) -> str:
-    """The variable that an op works on in place, else the first node of its colocation class."""
-    for text in row.inputs:
-        source = graph.nodes.get(Input.parse(text).node)
-        if row.reason == "resource" and source and look_of(source).kind == "variable":
-            return source.name
-    classes = [str(c).removeprefix("loc:@") for c in row.attrs.get("_class", ())]
-    return next((name for name in classes if name != row.name), "")
-
-
-def _history(stages: Mapping[str, Sequence[NodeRow]], name: str) -> list[StageFact]:
-    """What the node was at every stage, equal neighbours joined."""
-    facts: list[StageFact] = []
-    for stage in STAGES:
-        if stage not in stages:
-            continue
-        state, num_cut = _state(stages[stage], name)
-        if facts and (facts[-1].state, facts[-1].num_cut) == (state, num_cut):
-            facts[-1] = StageFact(facts[-1].first, stage, state, num_cut)
-        else:
-            facts.append(StageFact(stage, stage, state, num_cut))
-    return facts
-
-
-def _state(rows: Sequence[NodeRow], name: str) -> tuple[str, int]:
-    found = [row for row in rows if row.name == name]
-    if not found:
-        return "absent", 0
-    recvs = {row.name for row in rows if look_of(row).kind == "recv"}
-    cut = [text for text in found[0].inputs if Input.parse(text.removeprefix("^")).node in recvs]
-    return ("cut", len(cut)) if cut else ("whole", 0)
-
-
 def _pair_facts(graph: StageGraph, measures: StepMeasures, pair: PairEdge) -> PairFacts:
     recv = _measured(measures, pair.recv)
     return PairFacts(
@@ -276,6 +248,7 @@ def _pair_facts(graph: StageGraph, measures: StepMeasures, pair: PairEdge) -> Pa
         transfer=max(0, recv.time - recv.wait),
         consumers=tuple(pair.dsts),
         source=pair.src,
+        num_uses=pair.num_uses,
     )
 
 
@@ -296,7 +269,9 @@ def _folded_facts(
     costs = _by_time(graph, measures, members)
     total = sum(time for _, _, time in costs)
     label = label_of(name)
-    return ScopeFacts(name, label, graph.bands[band], device_of(band), tuple(costs), total)
+    box, device = graph.bands[band], device_of(band)
+    turns = iterations_of(graph, members, measures.nodes)
+    return ScopeFacts(name, label, box, device, tuple(costs), total, turns)
 
 
 def _bundle_facts(

@@ -3,14 +3,15 @@
 Nodes fold with nodes of their scope, band and phase only, so that a forward and a backward pass of
 one layer stay apart, and so do variables, their reads and their updates: what a reader of a
 distributed graph looks for is still there, once for each layer. Whoever looks may open a folded
-scope, which then folds one level deeper, and fold one that is open.
+scope, which then folds one level deeper, and fold one that is open. A loop's frame is a scope as
+well: all of it on one device is one tile.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
-from vizdist.analysis.scopes import group_id, scope_of
+from vizdist.analysis.scopes import FRAME, group_id, scope_of
 
 BAND_BUDGET = 24  #: more foldable tiles than this in a band, and scopes fold
 WIDE_BUDGET = 120  #: what is left before even outermost scopes fold
@@ -22,7 +23,10 @@ NEVER = MOST_DEPTH + 1
 
 
 class FoldNode(NamedTuple):
-    """What folding needs to know of a node. `order` is its place in the dataflow."""
+    """What folding needs to know of a node. `order` is its place in the dataflow.
+
+    `frames` are those that it turns in, outermost first.
+    """
 
     id: str
     band: str
@@ -30,6 +34,7 @@ class FoldNode(NamedTuple):
     kind: str
     order: int
     op: str = ""
+    frames: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -65,6 +70,16 @@ class Choice(NamedTuple):
 AS_IT_OPENS = Choice()
 
 
+class Level(NamedTuple):
+    """A scope that may hold a node, and what it shares a tile with there."""
+
+    scope: str
+    family: str
+
+    def key(self, band: str) -> str:
+        return group_id(self.scope, band, self.family)
+
+
 def fold(nodes: Sequence[FoldNode], choice: Choice = AS_IT_OPENS) -> tuple[list[Group], int]:
     """Tiles by their first node's place, and the depth of scopes of ops that stayed apart.
 
@@ -76,8 +91,8 @@ def fold(nodes: Sequence[FoldNode], choice: Choice = AS_IT_OPENS) -> tuple[list[
     depths = dict.fromkeys(OPS, ops) | dict.fromkeys(STATE, state)
     members: dict[tuple[str, str], list[FoldNode]] = {}
     for node in nodes:
-        scope = _shown_scope(node, depths.get(node.kind, 0), choice)
-        key = ("", node.id) if scope is None else (scope, group_id(scope, node.band, node.family))
+        level = _shown_level(node, depths.get(node.kind, 0), choice)
+        key = (level.scope, level.key(node.band)) if level else ("", node.id)
         members.setdefault(key, []).append(node)
     groups = [
         Group(key if len(found) > 1 else found[0].id, scope, tuple(node.id for node in found))
@@ -96,36 +111,43 @@ def _depth(nodes: Sequence[FoldNode], budget: int) -> int:
 
 
 def _most_in_a_band(nodes: Iterable[FoldNode], depth: int) -> int:
-    tiles = {
-        (node.band, node.family, (depth < NEVER and scope_of(node.id, depth)) or node)
-        for node in nodes
-    }
-    return max(Counter(band for band, _, _ in tiles).values(), default=0)
+    tiles = {(node.band, (depth < NEVER and _level_at(node, depth)) or node) for node in nodes}
+    return max(Counter(band for band, _ in tiles).values(), default=0)
 
 
-def _shown_scope(node: FoldNode, depth: int, choice: Choice) -> str | None:
-    """The scope under whose name a node is shown; None: under its own."""
-    scopes = scopes_of(node)
-    for level, scope in enumerate(scopes, 1):
-        key = group_id(scope, node.band, node.family)
-        folds = depth < NEVER and level >= min(depth, len(scopes))
+def _level_at(node: FoldNode, depth: int) -> Level | None:
+    return next(reversed(levels_of(node)[:depth]), None)
+
+
+def _shown_level(node: FoldNode, depth: int, choice: Choice) -> Level | None:
+    """The scope as part of which a node is shown; None: on its own."""
+    levels = levels_of(node)
+    for number, level in enumerate(levels, 1):
+        key = level.key(node.band)
+        folds = depth < NEVER and number >= min(depth, len(levels))
         if key in choice.folded or (folds and key not in choice.opened):
-            return scope
+            return level
     return None
 
 
-def scopes_of(node: FoldNode) -> list[str]:
+def levels_of(node: FoldNode) -> list[Level]:
     """All scopes that hold a node and may fold, outermost first."""
     if node.kind not in OPS and node.kind not in STATE:
         return []
     whole = scope_of(node.id, MOST_DEPTH)
     parts = whole.split("/") if whole else []
-    return ["/".join(parts[: i + 1]) for i in range(len(parts))]
+    named = [Level("/".join(parts[: i + 1]), node.family) for i in range(len(parts))]
+    if not node.frames:
+        return named
+    outer, inner = node.frames[0], f"{node.frames[-1]}/"
+    around = [level for level in named if outer.startswith(f"{level.scope}/")]
+    inside = [level for level in named if level.scope.startswith(inner)]
+    return [*around, *(Level(frame, FRAME) for frame in node.frames), *inside]
 
 
 def groups_with(node: FoldNode) -> list[str]:
     """Ids of all folded scopes that may hold a node, outermost first."""
-    return [group_id(scope, node.band, node.family) for scope in scopes_of(node)]
+    return [level.key(node.band) for level in levels_of(node)]
 
 
 def outer_scopes(nodes: Sequence[FoldNode], groups: Sequence[Group]) -> dict[str, str]:

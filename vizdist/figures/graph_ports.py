@@ -34,10 +34,12 @@ class Port:
 
 
 def ports_of(
-    pairs: Sequence[Pair], columns: Mapping[str, int], bands: Mapping[str, int]
+    pairs: Sequence[Pair], columns: Mapping[str, int], bands: Mapping[str, int], last: int
 ) -> list[tuple[Port, Port]]:
-    """Send and Recv port of every pair: right after the source, right before the first consumer."""
-    last = max(columns.values(), default=-1) + 1
+    """Send and Recv port of every pair: right after the source, right before the first consumer.
+
+    `last` is the gap right of all columns.
+    """
     answer = []
     for index, pair in enumerate(pairs):
         send, recv = bands[pair.src_band], bands[pair.dst_band]
@@ -76,20 +78,22 @@ def port_offsets(ports: Sequence[Port]) -> tuple[dict[Port, float], dict[int, fl
 
 
 def column_centres(
-    tiles: Sequence[Tile],
+    stood: Sequence[tuple[Sequence[Tile], Mapping[str, int]]],
     columns: Mapping[str, int],
-    rows: Mapping[str, int],
     needs: Mapping[int, float],
     left: float,
 ) -> tuple[list[float], list[float], float]:
     """x of the columns, x of the middle of the gaps, and the right end of both.
 
-    Columns are PITCH apart, or as far as two names beside each other or the tags between them need.
+    `stood` are the tiles of each picture that has these columns, and their rows. Columns are PITCH
+    apart, or as far as two names beside each other or the tags between them need.
     """
     count = max(columns.values(), default=-1) + 1
-    by_name = _name_distances(tiles, columns, rows)
+    by_name: dict[int, list[tuple[int, float]]] = {}
+    for tiles, rows in stood:
+        _name_distances(tiles, columns, rows, by_name)
     widths = [TILE] * count
-    for tile in tiles:
+    for tile in (tile for tiles, _ in stood for tile in tiles):
         widths[columns[tile.id]] = max(widths[columns[tile.id]], tile.label_width)
     centres: list[float] = []
     for column in range(count):
@@ -109,10 +113,12 @@ def column_centres(
 
 
 def _name_distances(
-    tiles: Sequence[Tile], columns: Mapping[str, int], rows: Mapping[str, int]
-) -> dict[int, list[tuple[int, float]]]:
-    """For a column: (an earlier column, how far from it), from neighbours on one row of a band."""
-    answer: dict[int, list[tuple[int, float]]] = {}
+    tiles: Sequence[Tile],
+    columns: Mapping[str, int],
+    rows: Mapping[str, int],
+    answer: dict[int, list[tuple[int, float]]],
+) -> None:
+    """Adds for a column: (an earlier column, how far from it), of neighbours on a row of a band."""
     before: dict[tuple[str, int], Tile] = {}
     for tile in sorted(tiles, key=lambda tile: columns[tile.id]):
         place = tile.band, rows[tile.id]
@@ -121,4 +127,3 @@ def _name_distances(
             away = (other.label_width + tile.label_width) / 2 + NAME_AIR
             answer.setdefault(columns[tile.id], []).append((columns[other.id], away))
         before[place] = tile
-    return answer

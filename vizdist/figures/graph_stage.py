@@ -29,7 +29,9 @@ class Edge(NamedTuple):
 class PairEdge:
     """A tensor that goes over, or will: `send` and `recv` are its nodes, "" before the cut.
 
-    `dsts` are the consumers. `carriers` are the nodes that only carry a control edge.
+    `dsts` are the consumers, `num_uses` how many of their inputs take it: what would go over once
+    for each, did they not share it. `carriers` are the nodes that only carry a control edge. `via`
+    is the pair by which it came to the task, where this one passes it on to another device there.
     """
 
     id: str
@@ -43,6 +45,8 @@ class PairEdge:
     send: str = ""
     recv: str = ""
     carriers: tuple[str, ...] = ()
+    num_uses: int = 0
+    via: str = ""
 
 
 @dataclass(slots=True)
@@ -78,7 +82,7 @@ def read_stage(stage: str, rows: Sequence[NodeRow], local_task: str = "") -> Sta
         graph.bands[band] = box_of(band, local_task)
     graph.bands = dict(sorted(graph.bands.items(), key=lambda item: _natural(item[0])))
     edges = list(_edges(graph.nodes))
-    joined = _join_ends(graph, edges)
+    joined = _chained(graph.nodes, _join_ends(graph, edges))
     hidden = {n for pair in joined for n in (pair.send, pair.recv, *pair.carriers)}
     graph.tiles = [name for name in graph.nodes if name not in hidden]
     inside = [edge for edge in edges if edge.src not in hidden and edge.dst not in hidden]
@@ -182,6 +186,30 @@ def _join_ends(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
     return [_joined(graph, found, inputs, outputs) for found in ends.values()]
 
 
+def _chained(nodes: Mapping[str, NodeRow], pairs: list[PairEdge]) -> list[PairEdge]:
+    """Joins a pair between two devices of a task to the one by which its tensor came there."""
+    by_recv = {name: pair for pair in pairs for name in (pair.recv, *pair.carriers[1:]) if name}
+    passing = [(pair, by_recv[pair.src]) for pair in pairs if pair.src in by_recv]
+    for pair, before in passing:
+        pair.via, pair.src = before.id, before.src
+        pair.label = pair.label and before.label
+        before.dsts = [name for name in before.dsts if name not in (pair.send, *pair.carriers)]
+    for pair in pairs:
+        given = pair.carriers[1] if pair.carriers else pair.recv
+        pair.num_uses = _num_uses(nodes, given, pair.dsts, control=pair.control)
+    for pair, before in passing:
+        before.num_uses += pair.num_uses
+    return pairs
+
+
+def _num_uses(
+    nodes: Mapping[str, NodeRow], given: str, dsts: Iterable[str], *, control: bool
+) -> int:
+    """How many inputs of some nodes take what a node gives."""
+    texts = (text for dst in dsts for text in nodes[dst].inputs if text.startswith("^") == control)
+    return sum(Input.parse(text.removeprefix("^")).node == given for text in texts)
+
+
 def _joined(
     graph: StageGraph,
     ends: Mapping[str, str],
@@ -261,4 +289,6 @@ def _pairs_to_be(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
         )
     for key, pair in pairs.items():
         pair.num_bytes = tensor_bytes(graph.nodes, inside[key])
+        source = graph.nodes[pair.src].name
+        pair.num_uses = _num_uses(graph.nodes, source, pair.dsts, control=pair.control)
     return list(pairs.values())

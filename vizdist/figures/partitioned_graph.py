@@ -4,44 +4,24 @@ Rows of the trace's node table and measurements in, plain JSON values out.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
-from vizdist.analysis.scopes import group_id, label_of, scope_label, scope_of, shared_scope
-from vizdist.figures.graph_bundles import (
-    Held,
-    bundles_of,
-    links_of,
-    placed_pair,
-    tag_links,
-    wires_json,
-)
-from vizdist.figures.graph_folding import (
-    AS_IT_OPENS,
-    MOST_DEPTH,
-    OPS,
-    Choice,
-    FoldNode,
-    Group,
-    fold,
-    groups_with,
-    outer_scopes,
-)
-from vizdist.figures.graph_layout import lay_out
-from vizdist.figures.graph_nodes import (
-    PHASES,
-    phases_of,
-    short_name,
-    text_width,
-)
-from vizdist.figures.graph_ranks import dataflow_order, phase_spans
-from vizdist.figures.graph_shapes import LABEL_LIMIT, TILE, Layout, Route, Tile
+from vizdist.analysis.scopes import FRAME, group_id, label_of, parse, scope_label, scope_of
+from vizdist.figures.graph_bundles import Held, wires_json
+from vizdist.figures.graph_folding import AS_IT_OPENS, OPS, Choice, Group, levels_of, outer_scopes
+from vizdist.figures.graph_frames import iterations_of
+from vizdist.figures.graph_identity import Identity, identity_of
+from vizdist.figures.graph_layout import lay_out_together
+from vizdist.figures.graph_nodes import PHASES
+from vizdist.figures.graph_ranks import phase_spans
+from vizdist.figures.graph_reasons import why_of
+from vizdist.figures.graph_shapes import TILE, Layout, Route
 from vizdist.figures.graph_stage import StageGraph, device_of, read_stage
+from vizdist.figures.graph_tiles import StageTiles, tiles_of
 
 Json = dict[str, Any]
-LATE_KINDS = ("variable", "read", "feed")
 
 
 def stage_counts(stages: Mapping[str, Sequence[NodeRow]]) -> list[Json]:
@@ -71,27 +51,33 @@ def graph_payload(
     choice: Choice = AS_IT_OPENS,
 ) -> Json:
     """Everything the canvas draws of one stage. KeyError if the trace does not hold the stage."""
-    graph = read_stage(stage, stages[stage], measures.master)
-    phases = _phases(graph, stages)
-    nodes = fold_nodes(graph, phases)
-    groups, depth = fold(nodes, choice)
-    tile_of = {name: group.id for group in groups for name in group.members}
-    groups = _in_dataflow_order(graph, groups, tile_of)
-    labels = {group.id: _label(graph, group) for group in groups}
-    widths = {group.id: _label_width(graph, group, labels[group.id]) for group in groups}
-    tiles = [_tile(graph, group, phases, widths[group.id]) for group in groups]
-    late = _late_tiles(graph, groups, tile_of, phases)
-    tiles = [_moved(tile, late) for tile in tiles]
-    folded = [group.id for group in groups if group.is_folded]
-    bundles = bundles_of(graph.pairs, tile_of, folded)
-    pairs = [placed_pair(bundle, phases) for bundle in bundles]
-    links, held = links_of(graph, graph.edges, tile_of)
-    layout = lay_out(tiles, links, pairs, graph.bands)
-    frames = _Frames(graph, phases, min(depth, 2))
-    outer = outer_scopes(nodes, groups)
-    held |= tag_links(bundles, tile_of)
+    return graph_payloads(stages, [stage], measures, choice)[0]
+
+
+def graph_payloads(
+    stages: Mapping[str, Sequence[NodeRow]],
+    wanted: Sequence[str],
+    measures: StepMeasures = NOTHING_MEASURED,
+    choice: Choice = AS_IT_OPENS,
+) -> list[Json]:
+    """The same of several stages over one another: what is in all of them has one x."""
+    found = [tiles_of(stages, stage, measures, choice) for stage in wanted]
+    layouts = lay_out_together([one.sketch for one in found])
+    return [
+        _payload(one, layout, identity_of(one.graph, stages), measures, choice)
+        for one, layout in zip(found, layouts, strict=True)
+    ]
+
+
+def _payload(
+    stage: StageTiles, layout: Layout, identity: Identity, measures: StepMeasures, choice: Choice
+) -> Json:
+    graph = stage.graph
+    frames = _Frames(graph, stage.phases, min(stage.depth, 2))
+    outer = outer_scopes(stage.nodes, stage.groups)
+    held = stage.links[1]
     return {
-        "stage": stage,
+        "stage": graph.stage,
         "isCut": graph.is_cut,
         "width": round(layout.width, 1),
         "height": round(layout.height, 1),
@@ -99,132 +85,28 @@ def graph_payload(
         "bands": [
             {"id": b.id, "box": b.box, "name": device_of(b.id), **_area(b)} for b in layout.bands
         ],
-        "phases": _brackets(layout, groups, phases, late),
+        "phases": _brackets(layout, stage.groups, stage.phases, stage.late),
         "tiles": [
-            _tile_json(graph, layout, g, labels[g.id], widths[g.id]) | {"within": outer[g.id]}
-            for g in groups
+            _tile_json(stage, layout, g, measures) | {"within": outer[g.id]} for g in stage.groups
         ],
-        "nodes": _nodes(graph, tile_of, phases, frames, measures),
+        "nodes": _nodes(stage, frames, identity, measures),
         "frames": frames.rows,
-        "opened": _opened(nodes, choice),
+        "opened": _opened(stage, choice),
         "links": [_link_json(route, held) for route in layout.routes],
-        "wires": wires_json(graph, bundles, pairs, layout.wires, measures),
+        "wires": wires_json(graph, stage.bundles, stage.pairs, layout.wires, measures),
         "nodeCount": len(graph.nodes),
     }
 
 
-def _phases(
-    graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]] | None = None
-) -> dict[str, str]:
-    """Phase of every tile. The client's whole graph does not say what is fetched; pruning does."""
-    tiles = {name: graph.nodes[name] for name in graph.tiles}
-    phases = phases_of(tiles, ((edge.src, edge.dst) for edge in graph.flows()))
-    if graph.stage == "full" and stages and "pruned" in stages:
-        pruned = _phases(read_stage("pruned", stages["pruned"]))
-        phases |= {name: pruned[name] for name in phases if name in pruned}
-    return phases
-
-
-def fold_nodes_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> list[FoldNode]:
-    """The nodes of a stage as folding sees them, in dataflow order."""
-    return fold_nodes(graph, _phases(graph, stages))
-
-
-def fold_nodes(graph: StageGraph, phases: Mapping[str, str]) -> list[FoldNode]:
-    flows = [(edge.src, edge.dst) for edge in graph.flows()]
-    order = dataflow_order(graph.tiles, flows)
-    return [
-        FoldNode(
-            name,
-            graph.band_of[name],
-            phases[name],
-            graph.looks[name].kind,
-            place,
-            graph.nodes[name].op,
-        )
-        for place, name in enumerate(order)
-    ]
-
-
-def _in_dataflow_order(
-    graph: StageGraph, groups: Sequence[Group], tile_of: Mapping[str, str]
-) -> list[Group]:
-    found = {group.id: group for group in groups}
-    flows = ((edge.src, edge.dst) for edge in graph.flows())
-    known = {(tile_of[a], tile_of[b]) for a, b in flows if a in tile_of and b in tile_of}
-    return [found[name] for name in dataflow_order(list(found), known)]
-
-
-def _opened(nodes: Sequence[FoldNode], choice: Choice) -> list[Json]:
+def _opened(stage: StageTiles, choice: Choice) -> list[Json]:
     """The scopes that whoever looks has opened and this stage holds, with how they are called."""
-    held = {name: node for node in nodes for name in groups_with(node) if name in choice.opened}
-    return [
-        {"id": name, "label": label_of(name), "family": node.family} for name, node in held.items()
-    ]
-
-
-def _tile(graph: StageGraph, group: Group, phases: Mapping[str, str], label_width: float) -> Tile:
-    first = group.members[0]
-    band = graph.band_of[first]
-    return Tile(
-        group.id,
-        graph.bands[band],
-        band,
-        label_width=label_width,
-        is_backward=phases[first] == "backward",
-    )
-
-
-def _label_width(graph: StageGraph, group: Group, text: str) -> float:
-    if graph.looks[group.members[0]].kind in ("feed", "fetch"):
-        text = f"fetch {text}"  # the canvas says which it is
-    return min(LABEL_LIMIT, max(TILE, text_width(text)))
-
-
-def _label(graph: StageGraph, group: Group) -> str:
-    if group.is_folded:
-        scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
-        return scope_label(shared_scope(scopes))
-    return short_name(graph.nodes[group.members[0]])
-
-
-def _late_tiles(
-    graph: StageGraph,
-    groups: Sequence[Group],
-    tile_of: Mapping[str, str],
-    phases: Mapping[str, str],
-) -> dict[str, bool]:
-    """Variables, reads, feeds, and ops that nothing fed reaches; whether each of them writes.
-
-    These are made of constants alone, or beyond the forward pass of variables (what an optimizer
-    does with its step count).
-    """
-    late: set[str] = set()
-    constant: set[str] = set()
-    settled: set[str] = set()
-    inputs: dict[str, list[str]] = {group.id: [] for group in groups}
-    for src, dst, _ in graph.flows():
-        if src in tile_of and dst in tile_of and tile_of[src] != tile_of[dst]:
-            inputs[tile_of[dst]].append(tile_of[src])
-    for group in groups:
-        kinds = {graph.looks[name].kind for name in group.members}
-        known = constant if phases[group.members[0]] == "forward" else settled
-        made = kinds == {"const"} or (inputs[group.id] and kinds <= {"const", "compute", "update"})
-        if kinds <= set(LATE_KINDS):
-            late.add(group.id)
-            settled |= set() if "feed" in kinds else {group.id}
-        elif made and known.issuperset(inputs[group.id]):
-            settled.add(group.id)
-            constant |= {group.id} if constant.issuperset(inputs[group.id]) else set()
-    kind_of = {group.id: graph.looks[group.members[0]].kind for group in groups}
-    return {name: kind_of[name] == "update" for name in late | settled}
-
-
-def _moved(tile: Tile, late: Mapping[str, bool]) -> Tile:
-    """A late tile as such; one that writes has no consumer to stand before and follows."""
-    if tile.id not in late:
-        return tile
-    return replace(tile, follows=late[tile.id], late=not late[tile.id])
+    held = {
+        key: level.family
+        for node in stage.nodes
+        for level in levels_of(node)
+        if (key := level.key(node.band)) in choice.opened
+    }
+    return [{"id": name, "label": label_of(name), "family": held[name]} for name in held]
 
 
 # JSON
@@ -295,23 +177,30 @@ def _brackets(
     ]
 
 
-def _tile_json(
-    graph: StageGraph, layout: Layout, group: Group, label: str, label_width: float
-) -> Json:
+def _tile_json(stage: StageTiles, layout: Layout, group: Group, measures: StepMeasures) -> Json:
     placed = layout.tiles[group.id]
-    looks = [graph.looks[name] for name in group.members]
+    looks = [stage.graph.looks[name] for name in group.members]
     look = next((look for look in looks if look.kind == "compute"), looks[0])
     return {
         "id": group.id,
-        "band": graph.band_of[group.members[0]],
+        "band": stage.graph.band_of[group.members[0]],
         "x": round(placed.x, 1),
         "y": round(placed.y, 1),
-        "label": label,
+        "label": stage.labels[group.id],
         "kind": look.kind,
-        "room": round(label_width + 6, 1),
+        "room": round(stage.widths[group.id] + 6, 1),
         "glyph": str(len(group.members)) if group.is_folded else look.glyph,
         "count": len(group.members),
+        "iterations": _iterations(stage.graph, group, measures),
     }
+
+
+def _iterations(graph: StageGraph, group: Group, measures: StepMeasures) -> int:
+    """Of a folded loop, how often it turned in the step; 0 for all else."""
+    folded = parse(group.id)
+    if not folded or folded.family != FRAME:
+        return 0
+    return iterations_of(graph, group.members, measures.nodes)
 
 
 class _Frames:
@@ -338,33 +227,33 @@ class _Frames:
 
 
 def _nodes(
-    graph: StageGraph,
-    tile_of: Mapping[str, str],
-    phases: Mapping[str, str],
-    frames: _Frames,
-    measures: StepMeasures,
+    stage: StageTiles, frames: _Frames, identity: Identity, measures: StepMeasures
 ) -> list[Json]:
     """Nodes in tiles, in dataflow order within a tile; ends of pairs are in the wires.
 
     A node waits until the last of its values from elsewhere exists, and then to be run.
     """
     answer = []
+    graph = stage.graph
     waits = _recv_waits(graph, measures)
     for name in graph.tiles:
-        row, look = graph.nodes[name], graph.looks[name]
+        row = graph.nodes[name]
         found = measures.nodes.get(row.name, Measured())
         answer.append(
             {
                 "id": name,
                 "op": row.op,
-                "kind": look.kind,
-                "tile": tile_of[name],
+                "kind": graph.looks[name].kind,
+                "tile": stage.tile_of[name],
                 "frame": frames.of(name),
-                "phase": phases[name],
+                "phase": stage.phases[name],
                 "shape": _shape(row),
                 "box": graph.bands[graph.band_of[name]],
                 "device": device_of(graph.band_of[name]),
-                "reason": row.reason,
+                **_why(graph, row),
+                "coming": identity.coming.get(name, ""),
+                "origin": identity.origins.get(name, ""),
+                "going": identity.going.get(name, ""),
                 "time": found.time,
                 "wait": waits.get(name, 0) + found.queueing,
                 "queueing": found.queueing,
@@ -373,6 +262,19 @@ def _nodes(
             }
         )
     return answer
+
+
+def _why(graph: StageGraph, row: NodeRow) -> Json:
+    """The reason of a placement, and what words that tell it name; "" before there is one."""
+    if not row.reason:
+        return {"reason": "", "why": "", "tied": "", "requested": ""}
+    why = why_of(graph.nodes, row)
+    return {
+        "reason": row.reason,
+        "why": why.key,
+        "tied": why.tied,
+        "requested": row.requested_device,
+    }
 
 
 def _recv_waits(graph: StageGraph, measures: StepMeasures) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """One OTLP span as a row of columns: our attributes by the schema, others by OTel's conventions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tracer.model.schema import SPAN_KINDS
@@ -17,14 +18,6 @@ _RPC_KINDS = {"client": "rpc.client", "server": "rpc.server"}
 _RPC_SYSTEMS = ("rpc.system.name", "rpc.system")
 
 _DIGITS = 20  #: of a 64-bit number
-
-_FLAG_ATTRIBUTES = {
-    "vizdist.unfinished": Flag.UNFINISHED,
-    "vizdist.dead": Flag.DEAD,
-    "vizdist.remote": Flag.REMOTE,
-    "vizdist.deferred": Flag.DEFERRED,
-}
-_EDGE_FLAGS = {"control": Flag.CONTROL, "feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +35,33 @@ def record_of(span: Mapping[str, Any], task: str, place: Place) -> SpanRecord:
     kind = _kind_of(span, attributes)
     known = SPAN_KINDS.get(kind)
     trace = number_of_id(span.get("traceId"), 32)
-    name = _text(span.get("name")) or kind
     return SpanRecord(
         task=task,
         lane=_lane_of(attributes) or (known.lane if known else "spans"),
         start=integer(span.get("startTimeUnixNano"), NO_TIME),
         end=integer(span.get("endTimeUnixNano"), NO_TIME),
-        name=name,
+        name=_text(span.get("name")) or kind,
         kind=kind,
-        depth=integer(attributes.get("vizdist.depth"), BY_CONTAINMENT),
-        ready=integer(attributes.get("vizdist.ready_ns")),
-        wait=integer(attributes.get("vizdist.wait_ns")),
-        bytes=integer(attributes.get("vizdist.bytes")),
-        step=integer(attributes.get("vizdist.step.number")) & 0xFFFFFFFF,
-        op=_text(attributes.get("vizdist.op")),
-        device=_text(attributes.get("vizdist.device")),
-        key=_text(attributes.get("vizdist.rendezvous.key")),
-        frame=_text(attributes.get("vizdist.frame.name")),
-        frame_id=_frame_id(attributes.get("vizdist.frame.id")),
-        iteration=integer(attributes.get("vizdist.iteration"), -1),
         trace_hi=trace >> 64,
         trace_lo=trace & ((1 << 64) - 1),
         span=number_of_id(span.get("spanId"), 16),
         parent=number_of_id(span.get("parentSpanId"), 16),
         link=_data_link(span, kind),
-        version=integer(attributes.get("vizdist.variable.version"), -1),
         flags=_flags_of(span, attributes),
         file=place.file,
         member=place.member,
         line=place.line,
+        **_own_columns(attributes),
     )
+
+
+def _own_columns(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name in attributes:
+        if name in _OWN_COLUMNS:
+            column, read = _OWN_COLUMNS[name]
+            found[column] = read(attributes[name])
+    return found
 
 
 def _frame_id(value: Any) -> int:
@@ -116,10 +106,9 @@ def _data_link(span: Mapping[str, Any], kind: str) -> int:
 
 def _flags_of(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> int:
     flags = 0
-    for name, flag in _FLAG_ATTRIBUTES.items():
-        if attributes.get(name) is True:
-            flags |= flag
-    flags |= _EDGE_FLAGS.get(_text(attributes.get("vizdist.edge.kind")), 0)
+    for name in attributes:
+        if name in _FLAG_ATTRIBUTES:
+            flags |= _FLAG_ATTRIBUTES[name](attributes[name])
     status = span.get("status")
     if isinstance(status, dict) and status.get("code") in STATUS_ERROR:
         flags |= Flag.ERROR
@@ -142,3 +131,34 @@ def task_of(resource: Mapping[str, Any], file_task: str = "") -> str:
     service = _text(attributes.get("service.name")) or "process"
     instance = attributes.get("service.instance.id", attributes.get("process.pid"))
     return service if instance is None else f"{service} {_text(instance)}"
+
+
+#: Our attributes that are columns of their own: the column, and how a value is read.
+_OWN_COLUMNS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "vizdist.depth": ("depth", partial(integer, default=BY_CONTAINMENT)),
+    "vizdist.ready_ns": ("ready", integer),
+    "vizdist.wait_ns": ("wait", integer),
+    "vizdist.bytes": ("bytes", integer),
+    "vizdist.step.number": ("step", lambda value: integer(value) & 0xFFFFFFFF),
+    "vizdist.op": ("op", _text),
+    "vizdist.device": ("device", _text),
+    "vizdist.rendezvous.key": ("key", _text),
+    "vizdist.frame.name": ("frame", _text),
+    "vizdist.frame.id": ("frame_id", _frame_id),
+    "vizdist.iteration": ("iteration", partial(integer, default=-1)),
+    "vizdist.variable.version": ("version", partial(integer, default=-1)),
+}
+
+
+def _flag_if_true(flag: int) -> Callable[[Any], int]:
+    return lambda value: flag if value is True else 0
+
+
+_EDGE_FLAGS = {"control": Flag.CONTROL, "feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE}
+_FLAG_ATTRIBUTES: Mapping[str, Callable[[Any], int]] = {
+    "vizdist.unfinished": _flag_if_true(Flag.UNFINISHED),
+    "vizdist.dead": _flag_if_true(Flag.DEAD),
+    "vizdist.remote": _flag_if_true(Flag.REMOTE),
+    "vizdist.deferred": _flag_if_true(Flag.DEFERRED),
+    "vizdist.edge.kind": lambda value: _EDGE_FLAGS.get(_text(value), 0),
+}

@@ -1,0 +1,98 @@
+"""What must end before what: the longest way through, how soon all can end, what may end later.
+
+Nodes are numbered so that every edge leads to a higher number. A node begins when the last of its
+sources has ended, and takes its duration. All arithmetic is on integers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vizdist.store.segments import Array
+
+NEVER_LATE = np.iinfo(np.int64).max  #: the slack of what nothing at the end depends on
+
+
+@dataclass(frozen=True)
+class Precedence:
+    """Edges from `sources[i]` to `targets[i]`, both node numbers, in any order."""
+
+    durations: Array
+    sources: Array
+    targets: Array
+
+    @cached_property
+    def _edges(self) -> tuple[list[int], list[int]]:
+        """In the order of targets: when one is looked at, its source is known."""
+        order = np.argsort(self.targets, kind="stable")
+        return self.sources[order].tolist(), self.targets[order].tolist()
+
+    @cached_property
+    def ends(self) -> Array:
+        return self.ends_with(self.durations)
+
+    def ends_with(self, durations: Array) -> Array:
+        """When every node would end if they took as long as this."""
+        takes = durations.tolist()
+        begins = [0] * len(takes)
+        for source, target in zip(*self._edges, strict=True):
+            end = begins[source] + takes[source]
+            begins[target] = max(begins[target], end)
+        return np.array(begins, np.int64) + durations
+
+    @cached_property
+    def _causes(self) -> dict[int, int]:
+        """By node the source that ended last, which is what it began by."""
+        sources, targets = self._edges
+        ends = self.ends.tolist()
+        cause: dict[int, int] = {}
+        for source, target in zip(sources, targets, strict=True):
+            if target not in cause or ends[source] > ends[cause[target]]:
+                cause[target] = source
+        return cause
+
+    def back(self, last: int) -> Iterator[int]:
+        """From this node back to one without sources, each begun by the end of the next."""
+        found: int | None = last
+        while found is not None:
+            yield found
+            found = self._causes.get(found)
+
+    def path(self, last: int) -> list[int]:
+        """From a node without sources to this one, each begun by the end of the one before."""
+        return [*self.back(last)][::-1]
+
+    def slack(self, last: int) -> Array:
+        """By how much each node may end later before this one does; NEVER_LATE: by any time."""
+        takes = self.durations.tolist()
+        latest: list[int | None] = [None] * len(takes)
+        latest[last] = int(self.ends[last])
+        for source, target in zip(*map(reversed, self._edges), strict=True):
+            limit = latest[target]
+            if limit is None:
+                continue
+            limit -= takes[target]
+            old = latest[source]
+            if old is None or limit < old:
+                latest[source] = limit
+        free = [NEVER_LATE if one is None else one for one in latest]
+        ends = np.where(np.array(free, np.int64) == NEVER_LATE, 0, self.ends)
+        return np.array(free, np.int64) - ends
+
+
+def tie_levels(sources: Array, targets: Array, times: Array) -> Array:
+    """Numbers that order what happened at one instant, so that edges lead from less to more.
+
+    Edges in a circle of one instant are not obeyed.
+    """
+    levels = np.zeros(len(times), np.int64)
+    is_tied = times[sources] == times[targets]
+    source, target = sources[is_tied], targets[is_tied]
+    for _ in range(len(np.unique(target)) + 1):
+        is_behind = levels[target] <= levels[source]
+        if not is_behind.any():
+            break
+        np.maximum.at(levels, target[is_behind], levels[source[is_behind]] + 1)
+    return levels

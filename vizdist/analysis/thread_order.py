@@ -1,0 +1,115 @@
+"""Which op a thread ran before which: an op that was ready and did not run stood behind another.
+
+Spans do not name threads. Devices of one process whose ops never ran at the same time are taken to
+share one; else a device has as many as it ran ops at once.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vizdist.store.segments import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """What ran: places in a table, times in ns, a number for the device of each."""
+
+    place: Array
+    ready: Array
+    start: Array
+    end: Array
+    device: Array
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def take(self, which: Array) -> "Ops":
+        return Ops(*(column[which] for column in (
+            self.place, self.ready, self.start, self.end, self.device
+        )))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """`ops` thread by thread, in order; ops of one `run` went on without a pause for the thread."""
+
+    ops: Ops
+    thread: Array
+    run: Array
+
+    @property
+    def pairs(self) -> tuple[Array, Array]:
+        """Places (before, behind): of each op, and of the next one on its thread."""
+        same = self.thread[:-1] == self.thread[1:]
+        return self.ops.place[:-1][same], self.ops.place[1:][same]
+
+    def last_of_run(self, places: Array, limit: Array) -> Array:
+        """The last op of the same run that ended by the limit; -1: not even the op itself."""
+        if not len(self.ops):
+            return np.full(len(places), -1)
+        order = np.argsort(self.ops.place, kind="stable")
+        at = np.searchsorted(self.ops.place[order], places)
+        own = order[np.minimum(at, len(order) - 1)]
+        most = int(max(self.ops.end.max(), limit.max(initial=0))) + 1
+        every = self.run * most + self.ops.end
+        last = np.searchsorted(every, self.run[own] * most + limit, "right") - 1
+        is_known = (self.ops.place[own] == places) & (last >= own)
+        return np.where(is_known, self.ops.place[last], -1)
+
+
+def threads_of(ops: Ops, process_of: Mapping[int, int]) -> Threads:
+    """`process_of` tells the process of each device."""
+    ops = ops.take(np.lexsort((ops.end, ops.start)))
+    threads = [thread for own in _sharing(ops, process_of) for thread in _threads(own)]
+    order = np.array([place for thread in threads for place in thread], np.int64)
+    lengths = [len(thread) for thread in threads]
+    thread = np.repeat(np.arange(len(threads)), lengths)
+    found = ops.take(order)
+    begins = np.append(True, thread[1:] != thread[:-1])[: len(order)]
+    begins[1:] |= found.ready[1:] > found.end[:-1]
+    return Threads(found, thread, np.cumsum(begins))
+
+
+def _sharing(ops: Ops, process_of: Mapping[int, int]) -> Iterator[tuple[Array, Ops]]:
+    """Ops that share threads, by start, and where they lie in `ops`."""
+    process = np.array([process_of[one] for one in ops.device.tolist()], np.int64)
+    for number in np.unique(process):
+        own = np.flatnonzero(process == number)
+        if _never_at_once(ops.take(own)):
+            yield own, ops.take(own)
+            continue
+        for device in np.unique(ops.device[own]):
+            here = own[ops.device[own] == device]
+            yield here, ops.take(here)
+
+
+def _never_at_once(ops: Ops) -> bool:
+    return bool((ops.start[1:] >= np.maximum.accumulate(ops.end)[:-1]).all())
+
+
+def _threads(own: tuple[Array, Ops]) -> Sequence[list[int]]:
+    """Gives each op the thread that it waited for; one that waited for none takes any."""
+    where, ops = own
+    threads: list[list[int]] = []
+    ends: list[int] = []
+    columns = (ops.ready.tolist(), ops.start.tolist(), ops.end.tolist())
+    for place, ready, start, end in zip(where.tolist(), *columns, strict=True):
+        number = _free_thread(ends, ready, start)
+        if number == len(ends):
+            threads.append([place])
+            ends.append(end)
+        else:
+            threads[number].append(place)
+            ends[number] = end
+    return threads
+
+
+def _free_thread(ends: Sequence[int], ready: int, start: int) -> int:
+    """The one that became free last while the op waited, else the one that is free longest."""
+    free = [(end, number) for number, end in enumerate(ends) if end <= start]
+    if not free:
+        return len(ends)
+    latest, earliest = max(free), min(free)
+    return latest[1] if latest[0] > ready else earliest[1]

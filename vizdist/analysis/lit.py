@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import device_title, task_of_device
 from vizdist.analysis.scopes import Scope, parse
 from vizdist.analysis.selection import Selection
 from vizdist.store.problems import TraceError
@@ -46,6 +47,8 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
         mask = _has_word(trace.all, "key", {name})
     elif kind == "device":
         mask = _on_device(trace, name)
+    elif kind == "link":
+        mask = _on_link(trace.all, name)
     elif scope := parse(name):
         mask = _in_scope(trace, scope)
     elif kind in ("node", "edge"):
@@ -65,6 +68,23 @@ def _on_device(trace: Trace, name: str) -> Array:
     if not device:
         rows = [row.task == task for row in trace.rows]
     return np.array(rows, np.bool_)[trace.all.row] & trace.all.is_kind("op.run")
+
+
+def _on_link(spans: Spans, name: str) -> Array:
+    """A mask of what went from one device to another: `ps:0→worker:0 CPU:1`, by task or device."""
+    ends = tuple(name.split("→"))
+    devices: dict[str, tuple[str, ...]] = {}
+
+    def is_at(device: str, end: str) -> bool:
+        if device not in devices:
+            devices[device] = task_of_device(device), device_title(device)
+        return end in devices[device]
+
+    def is_on(key: str) -> bool:
+        parts = key.split(";")
+        return len(parts) > 3 and len(ends) == 2 and all(map(is_at, (parts[0], parts[2]), ends))
+
+    return _has_word(spans, "key", {key for key in spans.words["key"] if is_on(key)})
 
 
 def _in_scope(trace: Trace, scope: Scope) -> Array:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.mailbox import Transfer
 from vizdist.analysis.mechanisms import (
     calls,
     control_flow,
@@ -21,7 +22,6 @@ from vizdist.analysis.mechanisms import (
 )
 from vizdist.analysis.mechanisms.executor import most_at_once
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.transfers import Transfer
 from vizdist.store.columns import SpanRecord
 from vizdist.store.spans import Spans
 from vizdist.store.trace import open_trace

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tracer.cli import main as tracer
+from vizdist.analysis.mailbox import Transfer
 from vizdist.analysis.mechanisms import control_flow, leftovers, transfers
 from vizdist.analysis.mechanisms.control_flow import ControlFlow
 from vizdist.analysis.mechanisms.one_step import OneStep
-from vizdist.analysis.mechanisms.transfers import Transfer
 from vizdist.cli import main as vizdist
 from vizdist.store.trace import open_trace
 

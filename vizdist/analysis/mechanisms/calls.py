@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.mechanisms.grouping import grouped
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.waiting import task_numbers
 from vizdist.i18n import Lang
 from vizdist.i18n.units import duration, size
 from vizdist.store.spans import Spans
+from vizdist.store.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +39,36 @@ class Calls:
 
 def find(one: OneStep) -> Calls | None:
     """None where no call was recorded, as in a run of one process."""
-    calls = one.of_kind("rpc.client")
+    found = methods_of(one.trace, one.of_kind("rpc.client"))
+    return Calls(found) if found else None
+
+
+def methods_of(trace: Trace, calls: Spans) -> list[Method]:
+    """The calling sides of some calls, by method and pair of tasks."""
     if not len(calls):
-        return None
-    served = one.trace.served_by(calls.span)
-    servers = np.where(served >= 0, one.trace.all.take(np.maximum(served, 0)).task, "")
-    pairs = grouped(calls, calls.text("name"), calls.task, servers)
-    return Calls([_method(own, *key) for key, own in pairs])
+        return []
+    tasks = np.array(["", *trace.tasks], dtype=object)
+    own = task_numbers(trace) + 1
+    served = trace.served_by(calls.span)
+    servers = np.where(served >= 0, own[trace.all.row[np.maximum(served, 0)]], 0)
+    pairs = own[calls.row] * len(tasks) + servers
+    groups = calls.codes("name").astype(np.int64) * len(tasks) ** 2 + pairs
+    order = np.argsort(groups, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    found = [
+        _method(calls.take(part), str(tasks[own[calls.row[part[0]]]]), str(tasks[servers[part[0]]]))
+        for part in parts
+    ]
+    return sorted(found, key=lambda one: (one.method, one.client, one.server))
 
 
-def _method(calls: Spans, method: str, client: str, server: str) -> Method:
+def _method(calls: Spans, client: str, server: str) -> Method:
     lasts = bool(calls.duration.any())
     p50, p95 = map(int, np.percentile(calls.duration, (50, 95))) if lasts else (None, None)
     errors = int(((calls.flags & Flag.ERROR) != 0).sum())
     total = int(calls.bytes.sum())
-    return Method(method, client, server, len(calls), errors, p50, p95, total)
+    name = str(calls.text("name")[0])
+    return Method(name, client, server, len(calls), errors, p50, p95, total)
 
 
 def tell(found: Calls, lang: Lang) -> Iterator[str]:

@@ -1,0 +1,278 @@
+// The sequence of calls of a step: lifelines from left to right, time from top to bottom, to scale.
+// `layOut` is pure, so that `node --test` can ask it; `drawSequence` puts what it says into SVG.
+
+import { font, textWidth } from "./core.mjs";
+
+const TOP = 46; // px of the lifelines' heads
+const FOOT = 14;
+const LEFT = 60; // px of the times
+const LANE = 104; // px between lifelines at least
+const BAR = 5; // px: half the width of what stands on a lifeline
+const LABEL = 13; // px of height that a label takes
+const SHARES = [0.5, 0.3, 0.7]; // places of a label along its line, the first that is free
+const LOCAL = "local";
+
+/** Where things lie: {lanes, ticks, units, width, height}. A unit is a call, or several as one.
+ *  `opened` holds bundles whose calls are drawn one by one; calls that are lit always are. */
+export function layOut(payload, { width, height, opened, isLit, measure }) {
+  const { lifelines, total } = payload;
+  const names = lifelines.map(({ id }) => id);
+  const gap = Math.max(LANE, (width - LEFT - LANE) / Math.max(1, names.length - 1));
+  const full = LEFT + LANE / 2 + gap * (names.length - 1) + LANE / 2;
+  const place = {
+    x: (name) => LEFT + LANE / 2 + gap * names.indexOf(name),
+    y: (ns) => TOP + 10 + (Math.min(Math.max(ns, 0), total) / total) * (height - TOP - 10 - FOOT),
+    knows: (name) => names.includes(name),
+    total,
+  };
+  const units = unitsOf(payload, opened, isLit).map((unit) => placed(unit, place));
+  const size = { width: Math.max(width, full), height };
+  placeLabels(units, size, measure);
+  return {
+    ...size, units, foot: height - FOOT,
+    lanes: lifelines.map((line) => ({ ...line, x: place.x(line.id) })),
+    ticks: payload.ticks.map(([ns, text]) => ({ text, y: place.y(ns) })),
+  };
+}
+
+/** What is drawn on its own: bundles, what is left of those with a lit call, calls of open ones. */
+function unitsOf({ bundles, lifelines, local, total }, opened, isLit) {
+  const units = [];
+  if (local) units.push(localRun(lifelines, local, total));
+  for (const bundle of bundles) {
+    const { calls } = bundle;
+    const isOpen = opened.has(bundle.id);
+    const lit = calls.filter(isLit);
+    if (!calls.length) units.push({ ...bundle, isLit: isLit(bundle) });
+    else units.push({ ...bundle, isOpen, isLit: false });
+    for (const call of isOpen ? calls : lit) {
+      units.push({ ...call, calls: [], isLit: lit.includes(call), isInner: true });
+    }
+  }
+  const rank = { local: 0, run: 1, recv: 2, notice: 3 };
+  return units.sort((a, b) => rank[a.kind] - rank[b.kind] || a.sent - b.sent);
+}
+
+/** A client inside its master's process asks it by no call. */
+function localRun([client, master], label, total) {
+  return {
+    id: LOCAL, kind: LOCAL, source: client.id, target: master.id, sent: 0, served: 0, exists: 0,
+    answered: total, done: total, bytes: 0, label, reply: "", held: "", note: "", says: label,
+    calls: [], isLit: false,
+  };
+}
+
+function placed(unit, place) {
+  const parts = unit.isOpen ? headOnly(unit, place) : whole(unit, place);
+  return { ...unit, ...parts };
+}
+
+/** An open bundle is its name alone; its calls stand for themselves. */
+function headOnly(unit, place) {
+  const line = requestLine(unit, place);
+  return { lines: [], bars: [], labels: [label(unit.label, line, 1, "toggle")] };
+}
+
+function whole(unit, place) {
+  const request = requestLine(unit, place);
+  const lines = [request];
+  const labels = [label(unit.label, request, unit.kind === "recv" ? 4 : 1, "name")];
+  const bars = barsOf(unit, place);
+  if (unit.note) labels.push(label(unit.note, request, 2, "note", 12));
+  const back = replyLine(unit, place);
+  if (back) {
+    lines.push(back);
+    const weight = unit.kind === "recv" ? 2 + 1 / (2 + unit.bytes) : 5;
+    if (unit.reply) labels.push(label(unit.reply, back, weight, back.kind));
+  }
+  const held = bars.find((bar) => bar.kind === "held");
+  if (held && unit.held && held.height > 11) {
+    const side = { from: [held.x - 4, held.y + held.height / 2 + 9], anchor: "end" };
+    labels.push({ text: unit.held, weight: 3, kind: "held", ...side });
+  }
+  return { lines, labels, bars };
+}
+
+const label = (text, line, weight, kind, below = 0) => ({ text, line, weight, kind, below });
+
+/** From one lifeline to the other; where nobody is known to have taken it, it ends in a cross. */
+function requestLine(unit, place) {
+  const [x0, x1] = ends(unit.source, unit.target, place);
+  const came = unit.served >= 0;
+  const y1 = came ? place.y(unit.served) : place.y(unit.sent) + 10;
+  const kind = { notice: "notice", local: "local" }[unit.kind] ?? "call";
+  return { kind, from: [x0, place.y(unit.sent)], to: [x1, y1], arrow: came, isLost: !came };
+}
+
+function replyLine(unit, place) {
+  if (unit.notice || unit.kind === "notice") return null;
+  const [x1, x0] = ends(unit.source, unit.target, place);
+  if (unit.unfinished) return null;
+  const begun = unit.kind === "recv" ? unit.exists : unit.answered;
+  if (begun < 0) return null;
+  const kind = unit.failed ? "failed"
+    : unit.kind === "recv" ? unit.dead ? "dead" : unit.bytes ? "value" : "control"
+      : unit.kind === LOCAL ? LOCAL : "reply";
+  return { kind, from: [x0, place.y(begun)], to: [x1, place.y(unit.done)], arrow: true };
+}
+
+function ends(source, target, place) {
+  const x = place.x(source);
+  const there = place.knows(target) ? place.x(target) : x + LANE / 2;
+  const way = Math.sign(there - x) || 1;
+  return [x + way * BAR, there - way * BAR];
+}
+
+/** What a call keeps busy at its server: the whole of it, or a hatched part without a value. */
+function barsOf(unit, place) {
+  if (!place.knows(unit.target) || unit.served < 0 || unit.kind === "notice") return [];
+  const isRecv = unit.kind === "recv";
+  const until = isRecv ? unit.exists : unit.unfinished ? place.total : unit.answered;
+  const [y, end] = [place.y(unit.served), place.y(until)];
+  if (isRecv && end - y < 2) return [];
+  const kind = isRecv ? "held" : "busy";
+  return [{ kind, x: place.x(unit.target) - BAR, y, width: 2 * BAR, height: Math.max(2, end - y) }];
+}
+
+/** Each label at the first place along its line where it touches no other, the heaviest first.
+ *  One without such a place is left out: its words are in the title. */
+function placeLabels(units, { width, height }, measure) {
+  const wanted = units.flatMap((unit) => unit.labels.map((one) => ({ one, unit })));
+  wanted.sort((a, b) => weightOf(a) - weightOf(b));
+  const taken = [];
+  for (const { one, unit } of wanted) {
+    const wide = measure(one.text, unit.isLit);
+    const free = spotsOf(one, wide).find(({ box }) => isFree(box, taken, width, height));
+    one.at = free?.at ?? null;
+    if (free) taken.push(free.box);
+  }
+  for (const unit of units) unit.labels = unit.labels.filter(({ at }) => at);
+}
+
+const weightOf = ({ one, unit }) => (unit.isLit ? 0 : one.weight);
+
+function spotsOf({ from, anchor, line, below }, wide) {
+  if (from) {
+    const [x, y] = from;
+    return [{ at: { x, y, anchor }, box: boxOf(x - wide, y, wide) }];
+  }
+  return SHARES.map((share) => {
+    const x = line.from[0] + (line.to[0] - line.from[0]) * share;
+    const y = line.from[1] + (line.to[1] - line.from[1]) * share - 5 + below;
+    return { at: { x, y, anchor: "middle" }, box: boxOf(x - wide / 2, y, wide) };
+  });
+}
+
+const boxOf = (x, y, wide) => ({ x, y: y - LABEL + 3, right: x + wide, bottom: y + 3 });
+
+function isFree(box, taken, width, height) {
+  if (box.x < 0 || box.right > width || box.y < TOP - 6 || box.bottom > height) return false;
+  return !taken.some((other) => box.x < other.right && other.x < box.right
+    && box.y < other.bottom && other.y < box.bottom);
+}
+
+// SVG
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function element(name, attributes, children = []) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
+  made.append(...children);
+  return made;
+}
+
+const said = (name, attributes, text) => element(name, attributes, [text]);
+
+/** Replaces what `host` shows. */
+export function drawSequence(host, drawn, words) {
+  const { width, height } = drawn;
+  const parts = [
+    ...drawn.ticks.flatMap((tick) => tickParts(tick, width)),
+    ...drawn.lanes.flatMap((lane) => laneParts(lane, drawn.foot)),
+    ...drawn.units.map((unit) => unitPart(unit, words)),
+  ];
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  host.replaceChildren(element("svg", size, [pattern(), ...parts]));
+}
+
+function pattern() {
+  const lines = element("path", { d: "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", class: "hatch-line" });
+  const shape = { id: "held-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+  return element("defs", {}, [element("pattern", shape, [lines])]);
+}
+
+function tickParts({ text, y }, width) {
+  return [
+    element("line", { class: "tick", x1: LEFT - 4, x2: width, y1: y, y2: y }),
+    said("text", { class: "tick-text", x: LEFT - 10, y: y + 4, "text-anchor": "end" }, text),
+  ];
+}
+
+function laneParts({ label: name, note, x }, foot) {
+  const wide = Math.min(LANE - 8, 18 + 7.4 * name.length);
+  return [
+    element("line", { class: "lifeline", x1: x, x2: x, y1: 27, y2: foot }),
+    element("rect", { class: "head", x: x - wide / 2, y: 3, width: wide, height: 24, rx: 4 }),
+    said("text", { class: "head-text", x, y: 19, "text-anchor": "middle" }, name),
+    ...(note ? [said("text", { class: "role", x: x + 8, y: 40 }, note)] : []),
+  ];
+}
+
+function unitPart(unit, words) {
+  const { bars, lines, labels, calls, kind } = unit;
+  const state = ["failed", "unfinished", "dead"].filter((name) => unit[name]);
+  const classes = ["unit", kind, unit.isLit ? "lit" : "", ...state].filter(Boolean).join(" ");
+  const parts = [
+    said("title", {}, unit.says),
+    ...bars.map(({ kind: name, ...box }) => element("rect", { class: name, ...box })),
+    ...lines.flatMap(lineParts),
+    ...labels.map((one) => said("text", labelShape(one), labelText(one, unit))),
+  ];
+  if (kind === LOCAL) return element("g", { class: classes }, parts);
+  const action = calls.length
+    ? { "data-bundle": unit.id, "aria-expanded": unit.isOpen }
+    : { "data-sel": unit.sel, "aria-current": unit.isLit };
+  const name = calls.length ? `${unit.says}. ${words[unit.isOpen ? "fold" : "open"]}` : unit.says;
+  const button = { class: classes, role: "button", tabindex: 0, "aria-label": name };
+  return element("g", { ...button, ...action }, parts);
+}
+
+const labelShape = ({ at, kind }) => ({
+  class: `label ${kind}`, x: at.x, y: at.y, "text-anchor": at.anchor,
+});
+
+/** What opens and folds says so by its sign. */
+function labelText({ text, kind }, { calls, isOpen }) {
+  const names = kind === "name" || kind === "toggle";
+  return calls.length && names ? `${isOpen ? "−" : "+"} ${text}` : text;
+}
+
+function lineParts({ kind, from: [x0, y0], to: [x1, y1], arrow, isLost }) {
+  const [dx, dy] = [x1 - x0, y1 - y0];
+  const length = Math.hypot(dx, dy) || 1;
+  const [ux, uy] = [dx / length, dy / length];
+  const long = kind === "value" ? 11 : 7;
+  const [bx, by] = arrow ? [x1 - ux * long, y1 - uy * long] : [x1, y1];
+  const ends = { x1: x0, y1: y0, x2: bx, y2: by };
+  const parts = [
+    element("line", { class: "under", ...ends, x2: x1, y2: y1 }),
+    element("line", { class: `line ${kind}`, ...ends }),
+  ];
+  const half = long * 0.45;
+  if (arrow) {
+    const points = [[x1, y1], [bx - uy * half, by + ux * half], [bx + uy * half, by - ux * half]];
+    parts.push(element("polygon", { class: `arrow ${kind}`, points: points.join(" ") }));
+  }
+  if (isLost) {
+    const d = `M${x1 - 4} ${y1 - 4}l8 8M${x1 + 4} ${y1 - 4}l-8 8`;
+    parts.push(element("path", { class: "cross", d }));
+  }
+  return parts;
+}
+
+/** Width of a label as it will be drawn. */
+export function measurer() {
+  const ctx = document.createElement("canvas").getContext("2d");
+  return (text, isStrong) => textWidth(ctx, `+ ${text}`, font(11.5, isStrong ? 700 : 550));
+}

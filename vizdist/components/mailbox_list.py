@@ -1,0 +1,247 @@
+"""The mailboxes of a step as rows: whether value or request came first, and by how much."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from vizdist.analysis.mailbox import ClientEnd, Mailbox, Transfer
+from vizdist.components.cards import HIDDEN, icon, says
+from vizdist.figures.call_lines import time_text
+from vizdist.figures.mailbox_rows import (
+    Arranged,
+    Axis,
+    Line,
+    Look,
+    arranged,
+    axis_of,
+    short_titles,
+)
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import size
+
+FEW = 12  #: keys that need no search
+NARROW = 0.3  #: share of the width from which a bar has room for its time
+_MOST_TRANSFER = 56  #: px
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """What all rows have in common."""
+
+    axis: Axis
+    transfer_ns: int
+    titles: Mapping[str, str]
+    lang: Lang
+
+
+def mailbox_list(found: Mailbox, look: Look, lang: Lang) -> list[Component]:
+    shown = arranged(found.rows, look)
+    longest = max((row.transfer_ns for row in found.rows), default=0)
+    scale = _Scale(axis_of(found.rows), longest, short_titles(found.rows), lang)
+    few: dict[str, Any] = {"data-few": ""} if len(found.rows) <= FEW else {}
+    rows = [_line(line, scale) for line in shown.lines]
+    none = html.P(t("rendezvous.mail.none_found", lang), className="hint")
+    return [
+        _head(scale),
+        html.Ol(rows, className="mail-rows", **few) if rows else none,
+        _ticks(scale),
+        html.Div([_pager(shown, lang), _client(found.client, lang)], className="mail-foot"),
+    ]
+
+
+def _head(scale: _Scale) -> Component:
+    lang = scale.lang
+    sides = [
+        html.Span(t("rendezvous.mail.early", lang), className="side-early"),
+        html.Span(t("rendezvous.mail.late", lang), className="side-late"),
+    ]
+    return html.Div(
+        [
+            html.Span(t("rendezvous.mail.key", lang)),
+            html.Span(),
+            html.Span(sides, className="mail-sides", style=_line_style(scale.axis)),
+            html.Span(t("rendezvous.mail.transfer", lang), className="mail-moved"),
+        ],
+        className="mail-grid mail-head",
+    )
+
+
+def _line_style(axis: Axis) -> dict[str, str]:
+    return {"--line-at": _percent(axis.line)}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _line(line: Line, scale: _Scale) -> Component:
+    """A row that selects its key, or opens and folds the iterations of a loop."""
+    worst = max(line.rows, key=lambda row: (row.wait_ns, row.early_ns))
+    attributes: dict[str, Any] = {"title": _sentence(worst, scale)}
+    if line.is_folded:
+        attributes |= {"data-edge": line.edge, "aria-expanded": str(line.is_open).lower()}
+        attributes["data-keys"] = " ".join(row.key.rpartition(";")[2] for row in line.rows)
+    else:
+        attributes |= {"data-sel": f"key:{worst.key}", "data-key": worst.key}
+    attributes |= {"data-tensor": worst.tensor, "data-link": _link(worst, scale)}
+    cells = [_name(line, worst, scale), _amount(line, worst, scale.lang), _chart(worst, scale)]
+    kind = " ".join(["mail-grid", "mail-row", *(["inner"] if line.is_inner else []), worst.state])
+    row = [*cells, _moved(worst, scale)]
+    return html.Li(html.Button(row, type="button", className=kind, **attributes))
+
+
+def _link(row: Transfer, scale: _Scale) -> str:
+    return f"{scale.titles[row.source]}→{scale.titles[row.target]}"
+
+
+def _name(line: Line, row: Transfer, scale: _Scale) -> Component:
+    lang = scale.lang
+    marks = [t(f"rendezvous.state.{row.state}", lang)] if row.state != "done" else []
+    marks += [t("rendezvous.state.deferred", lang)] if row.is_deferred else []
+    if line.is_folded:
+        marks.append(t("rendezvous.mail.iterations", lang, count=len(line.rows)))
+    elif row.frame:
+        marks.append(t("rendezvous.mail.iteration", lang, number=row.iteration))
+    route = f"{scale.titles[row.source]} → {scale.titles[row.target]}"
+    sign = [html.Span(className="icon icon-right fold-sign", **HIDDEN)] if line.is_folded else []
+    return html.Span(
+        [
+            html.Span([*sign, html.B(row.tensor, className="cut")]),
+            html.Small([html.Span(route), *(html.Em(mark) for mark in marks)]),
+        ],
+        className="mail-key",
+    )
+
+
+def _amount(line: Line, row: Transfer, lang: Lang) -> Component:
+    words = t("rendezvous.mail.control", lang) if row.is_control else str(size(line.bytes))
+    return html.Span(words, className="mail-bytes")
+
+
+def _chart(row: Transfer, scale: _Scale) -> Component:
+    """Bar, tags and time; the first of value and request stands at the line, with its tag."""
+    axis = scale.axis
+    early, wait = axis.early(row.early_ns), axis.wait(row.wait_ns)
+    hollow = " hollow" if row.is_control or row.state == "dead" else ""
+    send, recv = f"tag tag-send{hollow}", f"tag tag-recv{hollow}"
+    if row.first == "sender":
+        parts = [
+            _bar("mail-early", axis.line - early, early),
+            _tag(send, axis.line, "end"),
+            *([] if row.state == "unclaimed" else [_tag(recv, axis.line, "start")]),
+            _label(_time(row, scale.lang), axis.line - early, "before"),
+        ]
+    else:
+        end = axis.line + wait
+        last = _tag(send, end, "start") if row.first == "receiver" else _cross(end)
+        place = (axis.line + wait / 2, "within") if wait > NARROW else (end, "behind")
+        label = _label(_time(row, scale.lang), *place)
+        parts = [_bar("mail-late", axis.line, wait), _tag(recv, axis.line, "middle"), last, label]
+    return html.Span(parts, className="mail-chart", style=_line_style(axis))
+
+
+def _bar(kind: str, left: float, width: float) -> Component:
+    return html.Span(className=kind, style={"left": _percent(left), "width": _percent(width)})
+
+
+def _tag(kind: str, at: float, side: str) -> Component:
+    return html.Span(className=f"{kind} at-{side}", style={"left": _percent(at)}, **HIDDEN)
+
+
+def _cross(at: float) -> Component:
+    return html.Span(className="mail-cross", style={"left": _percent(at)}, **HIDDEN)
+
+
+def _label(text: str, at: float, side: str) -> Component:
+    return html.B(text, className=f"mail-time {side}", style={"left": _percent(at)})
+
+
+def _time(row: Transfer, lang: Lang) -> str:
+    if row.first == "sender":
+        return time_text(row.early_ns) if row.early_ns else t("rendezvous.mail.at_once", lang)
+    if row.first == "nobody":
+        return t("rendezvous.mail.no_value", lang, time=time_text(row.wait_ns))
+    return time_text(row.wait_ns)
+
+
+def _moved(row: Transfer, scale: _Scale) -> Component:
+    """How long the value travelled: wide as the square root, as the other times are."""
+    if not row.transfer_ns:
+        return html.Span("–" if row.first == "nobody" else "", className="mail-moved")
+    share = math.sqrt(row.transfer_ns / (scale.transfer_ns or 1))
+    width = {"width": f"{max(3, share * _MOST_TRANSFER):.0f}px"}
+    kind = "fill-idle" if row.is_control else "fill-recv"
+    bar = html.Span(className=f"mail-way {kind}", style=width)
+    return html.Span([bar, html.Span(time_text(row.transfer_ns))], className="mail-moved")
+
+
+def _sentence(row: Transfer, scale: _Scale) -> str:
+    values = {
+        "tensor": row.tensor,
+        "source": scale.titles[row.source],
+        "target": scale.titles[row.target],
+        "time": time_text(row.early_ns if row.first == "sender" else row.wait_ns),
+        "transfer": time_text(row.transfer_ns),
+    }
+    which = "unclaimed" if row.state == "unclaimed" else row.first
+    return t(f"rendezvous.mail.says.{which}", scale.lang, **values)
+
+
+def _ticks(scale: _Scale) -> Component:
+    ticks = [
+        html.Span([html.I(), time_text(ns)], style={"left": _percent(at)})
+        for ns, at in scale.axis.ticks
+    ]
+    return html.Div(
+        [html.Span(), html.Span(), html.Span(ticks, className="mail-ticks"), html.Span()],
+        className="mail-grid mail-axis",
+        **HIDDEN,
+    )
+
+
+def _pager(shown: Arranged, lang: Lang) -> Component | None:
+    if shown.num_pages == 1:
+        return None
+    ends = {"first": shown.first + 1, "last": shown.first + len(shown.lines)}
+    words = t("rendezvous.mail.shown", lang, **ends, lines=shown.num_lines, count=shown.num_keys)
+    steps = [("previous", "left", shown.page - 1), ("next", "right", shown.page + 1)]
+    buttons = [
+        html.Button(
+            icon(sign),
+            type="button",
+            className="icon-button",
+            disabled=not 0 <= page < shown.num_pages,
+            **says(t(f"rendezvous.mail.{name}", lang), data_page=page),
+        )
+        for name, sign, page in steps
+    ]
+    return html.Div([html.Span(words), *buttons], className="mail-pager")
+
+
+def _client(ends: Sequence[ClientEnd], lang: Lang) -> Component | None:
+    """What the client feeds and fetches goes through the same table, but to no other device."""
+    if not ends:
+        return None
+    groups = [(key, [end for end in ends if end.is_feed == is_feed])
+              for key, is_feed in (("feeds", True), ("fetches", False))]  # fmt: skip
+    parts = [
+        html.Span([html.Span(t(f"rendezvous.mail.{key}", lang)), *(_end(end, lang) for end in of)])
+        for key, of in groups
+        if of
+    ]
+    return html.Div(parts, className="mail-client")
+
+
+def _end(end: ClientEnd, lang: Lang) -> Component:
+    key: dict[str, Any] = {"data-sel": f"key:{end.key}", "data-key": end.key}
+    waited = t("rendezvous.mail.waited", lang, time=time_text(end.wait_ns))
+    lost = t("rendezvous.mail.no_value", lang, time=time_text(end.wait_ns))
+    facts = lost if end.is_lost else f"{size(end.bytes)} · {waited}"
+    return html.Button(
+        [html.B(end.name), html.Small(facts)], type="button", className="button", title=end.task,
+        **key,
+    )  # fmt: skip

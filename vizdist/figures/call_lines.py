@@ -1,0 +1,135 @@
+"""The sequence of calls as assets/sequence.mjs draws it: lifelines, and calls with their words."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from vizdist.analysis.call_sequence import CLIENT, RECV, UNKNOWN, Bundle, Call, CallSequence
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import duration, micros, size
+
+Json = dict[str, Any]
+MOST = 40  #: calls of a bundle that can be looked at one by one, those that took longest
+_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def time_text(ns: int) -> str:
+    """Within a step: whole µs below 10 ms."""
+    if 0 < ns < 1000:
+        return f"{ns:,} ns"
+    return f"{micros(ns)} µs" if ns < 10_000_000 else str(duration(ns))
+
+
+def method_title(method: str) -> str:
+    """`recv_tensor`, as the field calls what services name `RecvTensor`."""
+    return _INNER_CAPITAL.sub("_", method).lower()
+
+
+def call_lines(found: CallSequence, lang: Lang) -> Json:
+    return {
+        "total": max(found.step.duration, 1),
+        "lifelines": [_lifeline(name, found, lang) for name in found.lifelines],
+        "local": t("rendezvous.calls.local", lang) if found.is_local else "",
+        "bundles": [_bundle(at, bundle, lang) for at, bundle in enumerate(found.bundles)],
+        "ticks": [[ns, time_text(ns)] for ns in _ticks(found.step.duration)],
+        "words": {key: t(f"rendezvous.calls.{key}", lang) for key in ("open", "fold")},
+    }
+
+
+def _lifeline(name: str, found: CallSequence, lang: Lang) -> Json:
+    label = t("rendezvous.calls.client", lang) if name == CLIENT else name
+    role = "client" if name == CLIENT else "master" if name == found.master else ""
+    note = t("rendezvous.calls.master", lang) if role == "master" else ""
+    return {"id": name, "label": label, "role": role, "note": note}
+
+
+def _bundle(at: int, bundle: Bundle, lang: Lang) -> Json:
+    calls = sorted(bundle.calls, key=lambda call: call.sent - call.done)[:MOST]
+    drawn = [_call(call, lang) for call in sorted(calls, key=lambda call: call.sent)]
+    if len(bundle.calls) == 1:
+        return drawn[0] | {"id": str(at), "calls": []}
+    return _joined(bundle.calls, lang) | {"id": str(at), "calls": drawn}
+
+
+def _joined(calls: Sequence[Call], lang: Lang) -> Json:
+    """Calls of one kind as one, from the first to the last instant of each thing that happens."""
+    first = calls[0]
+    known = [call for call in calls if call.served != UNKNOWN]
+    moved, count = sum(call.bytes for call in calls), len(calls)
+    title = f"{count} {method_title(first.method)}"
+    came = sum(1 for call in calls if not (call.is_failed or call.is_unfinished))
+    reply = t("rendezvous.calls.values", lang, count=came, bytes=str(size(moved)))
+    return {
+        **_ends(first),
+        "served": min((call.served for call in known), default=UNKNOWN),
+        "exists": max((call.exists for call in known), default=UNKNOWN),
+        "answered": max((call.answered for call in known), default=UNKNOWN),
+        "done": max(call.done for call in calls),
+        "bytes": moved,
+        "label": title,
+        "reply": reply if first.method == RECV else "",
+        "held": "",
+        "note": t("rendezvous.calls.deferred", lang) if any(c.is_deferred for c in calls) else "",
+        "says": f"{title}: {first.source} → {first.target}",
+        **{name: all(getattr(call, f"is_{name}") for call in calls) for name in ("dead", "notice")},
+        **{name: any(getattr(call, f"is_{name}") for call in calls)
+           for name in ("failed", "unfinished", "deferred")},
+    }  # fmt: skip
+
+
+def _call(call: Call, lang: Lang) -> Json:
+    method = method_title(call.method)
+    title = f"{method} {call.tensor}".strip()
+    held = call.exists - call.served
+    values = {"method": title, "source": call.source, "target": call.target}
+    took = time_text(max(call.done - call.sent, 0))
+    return {
+        **_ends(call),
+        "served": call.served,
+        "exists": call.exists,
+        "answered": call.answered,
+        "done": call.done,
+        "bytes": call.bytes,
+        "label": title,
+        "reply": _reply(call, lang),
+        "held": t("rendezvous.calls.held", lang, time=time_text(held)) if held > 0 else "",
+        "note": t("rendezvous.calls.deferred", lang) if call.is_deferred else "",
+        "says": t("rendezvous.calls.says", lang, **values, took=took),
+        "sel": f"key:{call.key}" if call.key else f"rpc:{call.span}",
+        "key": call.key,
+        "span": call.span,
+        **{
+            name: getattr(call, f"is_{name}")
+            for name in ("dead", "notice", "failed", "unfinished", "deferred")
+        },
+    }
+
+
+def _ends(call: Call) -> Json:
+    return {
+        "source": call.source,
+        "target": call.target,
+        "sent": call.sent,
+        "kind": "recv" if call.method == RECV else "notice" if call.is_notice else "run",
+    }
+
+
+def _reply(call: Call, lang: Lang) -> str:
+    """What comes back: a value, the end of the call, why there is none."""
+    if call.is_unfinished:
+        return t("rendezvous.calls.unfinished", lang)
+    if call.is_failed:
+        return t("rendezvous.calls.failed", lang, method=method_title(call.method))
+    if call.method != RECV:
+        return t("rendezvous.calls.done", lang, method=method_title(call.method))
+    if call.is_dead:
+        return t("rendezvous.calls.dead", lang, tensor=call.tensor)
+    return f"{call.tensor}, {size(call.bytes)}" if call.bytes else call.tensor
+
+
+def _ticks(total_ns: int, most: int = 6) -> list[int]:
+    """Round times of a step, from 0."""
+    power = 10 ** len(str(max(total_ns // most, 1)))
+    steps = (power * part // 10 for part in (1, 2, 5, 10))
+    every = next((step for step in steps if step and total_ns / step <= most), power)
+    return list(range(0, total_ns + 1, every))

@@ -1,0 +1,211 @@
+"""Rendezvous & RPC: who came first to each mailbox of a step, who called whom, what caches knew."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dash import Dash, Input, Output, State, dcc, html
+from dash.development.base_component import Component
+
+from vizdist.analysis.bytes_moved import Pair
+from vizdist.analysis.cache_strips import cache_strips
+from vizdist.analysis.call_sequence import CallSequence, call_sequence
+from vizdist.analysis.lit_keys import LitKeys, lit_keys
+from vizdist.analysis.mailbox import Mailbox, Traffic, mailbox
+from vizdist.analysis.mechanisms.calls import methods_of
+from vizdist.analysis.selection import Selection
+from vizdist.analysis.steps import shown_step
+from vizdist.components.cache_strips import cache_strips_table
+from vizdist.components.call_table import call_table
+from vizdist.components.callbacks import callback, clientside
+from vizdist.components.cards import Children, empty, rich, says
+from vizdist.components.link_matrix import link_matrices
+from vizdist.components.mailbox_list import mailbox_list
+from vizdist.components.toolbar import choice
+from vizdist.components.view import Live, Route, View, view_of
+from vizdist.figures.call_lines import call_lines, time_text
+from vizdist.figures.mailbox_rows import ORDERS, Look, short_titles
+from vizdist.i18n import Lang, t
+from vizdist.store.library import Library
+from vizdist.store.trace import StepInfo, Trace
+
+NAME = "rendezvous"
+PATH = "/t/{trace}/rendezvous"
+FACES: Mapping[str, tuple[str, ...]] = {
+    "links": ("bytes", "wait"),
+    "calls": ("sequence", "step", "run"),
+}
+
+
+def layout(library: Library, view: View) -> Component:
+    trace = library.open(view.trace)
+    why = _nothing(trace)
+    if why:
+        title, next_step = (t(f"rendezvous.{why}{part}", view.lang) for part in ("", "_next"))
+        words = empty(title, next_step)
+        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
+        return html.Div(words, className="reading alone", **waits)
+    lang = view.lang
+    mail = _card("mail", [*_tools(lang), html.Div(id="rendezvous-mail", className="mail")], lang)
+    parts = [
+        html.Div([html.H1(id="rendezvous-head"), html.Span(id="rendezvous-clients")],
+                 className="head"),
+        html.Div([mail, _card("caches", html.Div(id="rendezvous-caches"), lang)], className="wide"),
+        html.Div([_card("links", html.Div(id="rendezvous-links"), lang),
+                  _card("calls", _calls(lang), lang)], className="narrow"),
+        *(dcc.Store(id=f"rendezvous-{name}") for name in ("look", "task", "lit", "lines", "drawn")),
+    ]  # fmt: skip
+    return html.Div(parts, id="rendezvous-page", className="reading rendezvous")
+
+
+def _nothing(trace: Trace) -> str:
+    """Why the page has nothing to show; "" where it has."""
+    if not trace.steps:
+        return "no_steps"
+    if trace.all.is_kind("rpc.client").any():
+        return ""
+    crossed = any(mailbox(trace, step).rows for step in trace.steps[:2])
+    return "" if crossed else "nothing_crossed"
+
+
+def _card(name: str, body: Children, lang: Lang) -> Component:
+    """A titled card; its faces, where it has several, are chosen beside the title."""
+    title = html.H2([t(f"rendezvous.{name}.title", lang), html.Small(id=f"rendezvous-{name}-note")])
+    faces = FACES.get(name, ())
+    chosen = [choice(face, t(f"rendezvous.{name}.{face}", lang), chosen=face == faces[0])
+              for face in faces]  # fmt: skip
+    group = says(t(f"rendezvous.{name}.faces", lang), data_faces=name) if faces else {}
+    choices = [html.Div(chosen, className="segments", role="radiogroup", **group)] if faces else []
+    shown: dict[str, Any] = {"data-shown": faces[0]} if faces else {}
+    head = html.Div([title, *choices], className="card-head")
+    return html.Section([head, html.Div(body, className="card-body")], className=f"card {name}",
+                        **shown)  # fmt: skip
+
+
+def _tools(lang: Lang) -> list[Component]:
+    """Words to find keys by, and the order of the rows; of use where there are many."""
+    label = t("rendezvous.mail.find", lang)
+    field = dcc.Input(id="rendezvous-words", type="search", placeholder=label, autoComplete="off")
+    orders = [html.Option(t(f"rendezvous.order.{name}", lang), value=name) for name in ORDERS]
+    select = html.Select(orders, id="rendezvous-order")
+    find = html.Label([html.Span(label, className="unseen"), field], className="finder")
+    order = html.Label([html.Span(t("rendezvous.mail.order", lang)), select], className="client")
+    return [html.Div([find, order], className="mail-tools")]
+
+
+def _calls(lang: Lang) -> list[Component]:
+    picture = says(t("rendezvous.calls.picture", lang), data_face="sequence", data_scrolls="")
+    tables: list[dict[str, Any]] = [
+        {"data-face": face, "data-scrolls": ""} for face in FACES["calls"][1:]
+    ]
+    return [
+        html.Div(id="rendezvous-sequence", className="sequence", role="group", **picture),
+        *(html.Div(id=f"rendezvous-{shown['data-face']}", tabIndex=0, **shown) for shown in tables),
+    ]
+
+
+def _request(trace: Trace, step: int | None, task: str | None) -> StepInfo | None:
+    """The step that is looked at; where several clients run one of its number, of one of them."""
+    number = shown_step(trace, step)
+    if number is None:
+        return None
+    tasks = _clients(trace, number)
+    return trace.step(number, task if task in tasks else tasks[0])
+
+
+def _clients(trace: Trace, number: int) -> list[str]:
+    return sorted({one.task for one in trace.steps if one.number == number})
+
+
+def _headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
+    """How many values crossed, how many were waited for, and which one longest."""
+    values: dict[str, object] = {"step": f"{step.number:,}", "count": len(found.rows)}
+    lost = sum(row.first == "nobody" for row in found.rows)
+    late = sum(row.first == "receiver" for row in found.rows)
+    if not found.rows:
+        return rich("rendezvous.head.none", lang, **values)
+    if lost:
+        return rich("rendezvous.head.lost", lang, lost=lost, **values)
+    if not late:
+        return rich("rendezvous.head.early", lang, **values)
+    longest = max(found.rows, key=lambda row: row.wait_ns)
+    titles = short_titles(found.rows)
+    values |= {"tensor": longest.tensor, "task": titles[longest.target], "late": late}
+    return rich("rendezvous.head.late", lang, time=time_text(longest.wait_ns), **values)
+
+
+def _traffic(found: Mailbox) -> dict[Pair, Traffic]:
+    titles = short_titles(found.rows)
+    return {(titles[a], titles[b]): one for (a, b), one in found.traffic.items()}
+
+
+def _counted(found: CallSequence | None, lang: Lang) -> str:
+    return t("rendezvous.calls.count", lang, count=len(found.calls)) if found else ""
+
+
+def _choice_of_client(trace: Trace, step: StepInfo, lang: Lang) -> list[Component]:
+    tasks = _clients(trace, step.number)
+    if len(tasks) < 2:
+        return []
+    options = [html.Option(task, value=task, selected=task == step.task) for task in tasks]
+    label = html.Span(t("rendezvous.client", lang))
+    return [html.Label([label, html.Select(options, id="rendezvous-client")], className="client")]
+
+
+def register(app: Dash, library: Library) -> None:
+    now = [Input("step", "data"), Input("rendezvous-task", "data"), Input("live", "data")]
+    route = State("route", "data")
+    places = [Output(f"rendezvous-{name}", "children") for name in ("head", "mail", "mail-note")]
+
+    @callback(app, *places, *now, Input("rendezvous-look", "data"), route)
+    def show_mail(
+        step: int | None, task: str | None, _live: Live | None, look: Look | None, route: Route
+    ) -> tuple[Any, ...]:
+        view = view_of(route)
+        trace = library.open(view.trace)
+        request = _request(trace, step, task)
+        if request is None:
+            return [], [], ""
+        found = mailbox(trace, request)
+        note = t("rendezvous.mail.count", view.lang, count=len(found.rows))
+        rows = mailbox_list(found, look or {}, view.lang)
+        return _headline(found, request, view.lang), rows, note
+
+    names = ("clients", "links", "caches", "step", "run", "calls-note")
+    filled = [Output(f"rendezvous-{name}", "children") for name in names]
+
+    @callback(app, *filled, Output("rendezvous-lines", "data"), *now, route)
+    def show_step(
+        step: int | None, task: str | None, _live: Live | None, route: Route
+    ) -> tuple[Any, ...]:
+        view = view_of(route)
+        trace, lang = library.open(view.trace), view.lang
+        request = _request(trace, step, task)
+        if request is None:
+            return [], [], [], [], [], "", None
+        found = call_sequence(trace, request)
+        return (
+            _choice_of_client(trace, request, lang),
+            link_matrices(_traffic(mailbox(trace, request)), lang),
+            cache_strips_table(cache_strips(trace, request), request.number, lang),
+            call_table(_methods(trace, request), lang),
+            call_table(_methods(trace, None), lang),
+            _counted(found, lang),
+            call_lines(found, lang) if found else {"none": t("rendezvous.calls.none", lang)},
+        )
+
+    @callback(app, Output("rendezvous-lit", "data"), Input("sel", "data"), now[0], route)
+    def show_lit(sel: Selection | None, step: int | None, route: Route) -> LitKeys:
+        trace = library.open(view_of(route).trace)
+        return lit_keys(trace, sel, shown_step(trace, step))
+
+    drawn = Output("rendezvous-drawn", "data")  # so that Dash asks only where the page is
+    shown = [Input(f"rendezvous-{name}", "data") for name in ("lines", "lit")]
+    clientside(app, "rendezvous.mjs", "show", drawn, *shown)
+
+
+def _methods(trace: Trace, request: StepInfo | None) -> Any:
+    """Of one request, or of the whole run."""
+    if request is None:
+        return methods_of(trace, trace.all.take(trace.all.is_kind("rpc.client")))
+    spans = trace.all.take(trace.step_places(request))
+    return methods_of(trace, spans.take(spans.is_kind("rpc.client")))

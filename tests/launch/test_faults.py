@@ -114,7 +114,7 @@ def test_without_a_checkpoint_nothing_is_made_up_for_what_was_lost(tmp_path: Pat
         ("kill:ps:1@step:5", "SIGKILL; with it went fc1/bias, fc2/bias", "ps:1", "killed", 5),
         ("kill:worker:1@step:5", "was killed by SIGKILL", "worker:1", "killed", 5),
         ("error:ps:1@step:5", "this op fails as asked for", "ps:1", "done", 5),
-        ("stop:ps:1@step:5", "ping timeout", "ps:1", "lost", 20),
+        ("stop:ps:1@step:5", "ping timeout", "ps:1", "lost", 12),
         ("drop:ps:1@step:5", "did not end within 3 s", "worker", "done", 10),
     ],
 )

@@ -88,6 +88,16 @@ def test_an_error_of_its_own_comes_before_the_loss_of_a_peer() -> None:
     assert watch.root_cause.task == W1
 
 
+def test_who_lives_and_answers_nobody_is_told_apart_from_who_died() -> None:
+    watch = running()
+    assert watch.silent is None
+    lost = Event(W0, "failed", {"code": "UNAVAILABLE", "message": "ping timeout", "task": "ps:0"})
+    watch.take(lost)
+    assert watch.silent == PS
+    watch.take(killed(PS, step=7))
+    assert watch.silent is None
+
+
 def test_an_error_is_blamed_on_the_task_that_it_names() -> None:
     watch = running()
     facts = {"code": "INVALID_ARGUMENT", "message": "bad shape", "task": "ps:0", "step": 3}

@@ -119,6 +119,25 @@ def test_nothing_is_kept_of_a_peer_that_went_away_in_the_middle_of_a_large_answe
         eventually(lambda: not len(frames.under_way), "the answer is given up")
 
 
+def test_a_peer_that_was_lost_is_told_no_farewell_where_it_might_hang(
+    sockets: Path | None,
+) -> None:
+    with pair(sockets) as (ps, worker):
+        stub = worker.stub_of(ps)
+        lost = pull(stub, "k")
+        host, _, port = ps.server.address.rpartition(":")
+        ps.stop()
+        loss = lost.error()
+        with socket.socket() as mute:  # it lets in, and says nothing
+            mute.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            mute.bind((host, int(port)))
+            mute.listen()
+            for say in (stub.delete_worker_session, lambda s: stub.deregister_graph(s, "h")):
+                with pytest.raises(StepError) as info:
+                    say("s")
+                assert info.value is loss
+
+
 def test_a_task_that_is_nowhere_is_named_with_address_and_reason(sockets: Path | None) -> None:
     with tasks("worker:0", sockets=sockets) as (worker,):
         stub = RemoteWorker(worker.transport, TaskName("ps", 3), "127.0.0.1:1")

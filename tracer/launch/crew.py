@@ -87,13 +87,19 @@ class Crew:
         child = self._children.get(task)
         return child.tail() if child else []
 
-    def stop(self) -> None:
-        """Tells every task to stop, all before waiting for one; kills what stays."""
-        for child in self._children.values():
+    def stop(self, silent: TaskName | None = None) -> None:
+        """Tells every task to stop, all before waiting for one; kills what stays.
+
+        One that is `silent`, as it answers no ping, would not hear it either, and is not waited
+        for.
+        """
+        children = sorted(self._children.values(), key=lambda child: child.task != silent)
+        for child in children:
             child.command("stop")
         deadline = time.monotonic() + self._plan.limits.shutdown_s
-        for child in self._children.values():
-            child.end(max(0.0, deadline - time.monotonic()))
+        for child in children:
+            left = 0.0 if child.task == silent else deadline - time.monotonic()
+            child.end(max(0.0, left))
             self._account.ended(child.task, child.process.returncode, is_lost=child.was_given_up)
         for span in self._restarts.values():
             span.close()

@@ -258,6 +258,6 @@ class Launcher:
         self._report(f"step {slowest} of {self._plan.steps}", slowest / self._plan.steps)
 
     def _stop(self) -> None:
-        self._crew.stop()
+        self._crew.stop(self._watch.silent)
         while not self._events.empty():
             self._watch.take(self._events.get())

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tracer.launch.child import Event
-from tracer.launch.failure import DIED, ERROR, Failure, failure_of
+from tracer.launch.failure import DIED, ERROR, PEER_LOST, Failure, failure_of
 from tracer.model.cluster import TaskName
 
 
@@ -209,6 +209,12 @@ class Watch:
     def root_cause(self) -> Failure | None:
         """The earliest failure of the lowest rank."""
         return min(self.failures, key=lambda failure: failure.rank, default=None)
+
+    @property
+    def silent(self) -> TaskName | None:
+        """Who lives and is lost to its peers, if that is why the run failed."""
+        root = self.root_cause
+        return root.task if root is not None and root.rank == PEER_LOST else None
 
     @property
     def cause_is_certain(self) -> bool:

@@ -225,11 +225,22 @@ class Transport:
         request: bytes,
         context: SpanContext,
         timeout_s: float = CALL_S,
+        *,
+        is_farewell: bool = False,
     ) -> bytes:
-        """A rare call; waits for its answer. Not from the rpc thread. Raises StepError."""
+        """A rare call; waits for its answer. Not from the rpc thread. Raises StepError.
+
+        A farewell is not said to a peer that was lost and has not come back: who hangs answers
+        nothing, and who died knows nothing.
+        """
+        known = self._connections.get(address)
+        loss = known.error if known is not None and is_farewell else None
 
         async def call() -> bytes:
-            stub: Any = self.channel(address).unary_unary(f"/{method}")
+            channel = self.channel(address)
+            if loss is not None and channel.get_state() is not grpc.ChannelConnectivity.READY:
+                raise loss
+            stub: Any = channel.unary_unary(f"/{method}")
             metadata = secret_metadata(self.secret) + trace_metadata(context)
             answer: bytes = await stub(request, timeout=timeout_s, metadata=metadata)
             return answer

@@ -84,7 +84,8 @@ class RemoteWorker(WorkerInterface):
 
     def delete_worker_session(self, session: str) -> None:
         self._hear_out()
-        self._unary("DeleteWorkerSession", DeleteWorkerSessionRequest(session))
+        request = DeleteWorkerSessionRequest(session)
+        self._unary("DeleteWorkerSession", request, is_farewell=True)
 
     def register_graph(
         self, session: str, graph: Graph, context: SpanContext, graph_id: str = ""
@@ -94,7 +95,8 @@ class RemoteWorker(WorkerInterface):
         return decode(RegisterGraphResponse, answer).graph_handle
 
     def deregister_graph(self, session: str, graph_handle: str) -> None:
-        self._unary("DeregisterGraph", DeregisterGraphRequest(session, graph_handle))
+        request = DeregisterGraphRequest(session, graph_handle)
+        self._unary("DeregisterGraph", request, is_farewell=True)
 
     def cleanup_all(self, containers: tuple[str, ...] = ()) -> None:
         self._unary("CleanupAll", CleanupAllRequest(containers))
@@ -105,12 +107,20 @@ class RemoteWorker(WorkerInterface):
         request: Message,
         context: SpanContext | None = None,
         timeout_s: float = CALL_S,
+        *,
+        is_farewell: bool = False,
     ) -> bytes:
         method = f"{WORKER_SERVICE}/{name}"
         site = call_site(self._recorder, "rpc.client", method, self._peer, self.address)
         with RpcSpan(self._recorder.open(site, context or self._transport.context)) as call:
             call.answer = self._transport.unary(
-                self._peer, self.address, method, encode(request), call.context, timeout_s
+                self._peer,
+                self.address,
+                method,
+                encode(request),
+                call.context,
+                timeout_s,
+                is_farewell=is_farewell,
             )
         return bytes(call.answer)
 

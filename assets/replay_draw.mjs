@@ -1,0 +1,221 @@
+// What the replay draws over the graph: nodes that run, wait or are dead, tokens on the wires.
+// A `scene` is that of graph_draw.mjs with replay, now, tiles, wireOf, shares, textures, chosen.
+
+import { ellipsis, font, haloText, inkOn, mix, textWidth } from "./core.mjs";
+import { halfTile } from "./graph_draw.mjs";
+import { drawGlyph } from "./graph_glyphs.mjs";
+import { ROUND, TAGS, hueOf } from "./graph_model.mjs";
+import { place, stroke } from "./graph_wires.mjs";
+import { FLAG, LOST, TAKEN, WAITING, endOf, keyHas, openKeys } from "./replay_model.mjs";
+import { tensorOf } from "./replay_words.mjs";
+import { roundRect } from "./shapes.mjs";
+
+const TOKEN = 13; // radius
+const APART = 0.16; // of a wire, between two tokens at one place of it
+const LOOP_OPS = new Set(["Enter", "Merge", "Switch", "NextIteration", "Exit", "LoopCond"]);
+
+/** Four steps from light to dark, in the dark theme from dark to light; an iteration has one. */
+export function ramp(theme) {
+  const { panel, compute, ink } = theme;
+  return theme.isDark
+    ? [mix(panel, compute, 0.3), mix(panel, compute, 0.85), mix(compute, ink, 0.42),
+      mix(compute, ink, 0.82)]
+    : [mix(panel, compute, 0.14), mix(panel, compute, 0.46), mix(panel, compute, 0.86),
+      mix(compute, ink, 0.5)];
+}
+
+export const colourOf = (theme, iteration) => ramp(theme)[Math.max(0, iteration) % 4];
+
+/** The point of a polyline at a share of its length, 0 … 1. */
+export function pointAt(points, share) {
+  const lengths = points.slice(1)
+    .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
+  let rest = Math.min(1, Math.max(0, share)) * lengths.reduce((sum, length) => sum + length, 0);
+  for (const [i, length] of lengths.entries()) {
+    if (rest <= length || i === lengths.length - 1) {
+      const part = length ? Math.min(1, rest / length) : 0;
+      const [[ax, ay], [bx, by]] = [points[i], points[i + 1]];
+      return [ax + (bx - ax) * part, ay + (by - ay) * part];
+    }
+    rest -= length;
+  }
+  return points[0];
+}
+
+export function drawReplay(ctx, scene) {
+  for (const tile of scene.tiles) drawTileState(ctx, scene, tile);
+  const spots = tokenSpots(scene);
+  for (const spot of spots) if (spot.state === WAITING) drawAwaited(ctx, scene, spot);
+  for (const spot of spots) if (spot.state !== WAITING) drawTokenAt(ctx, scene, spot);
+  drawTokenNames(ctx, scene, spots);
+  return spots;
+}
+
+// ---- nodes ----
+
+function drawTileState(ctx, scene, tile) {
+  const state = scene.tileStates.get(tile.id);
+  if (!state || TAGS.has(tile.kind)) return;
+  const { theme, zoom, textures, replay } = scene;
+  const [x, y] = place(scene)(tile.x, tile.y);
+  const half = halfTile(zoom);
+  const path = () => {
+    if (ROUND.has(tile.kind) && tile.count === 1) {
+      ctx.beginPath();
+      ctx.arc(x, y, half, 0, 7);
+    } else roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 6 * Math.min(1.4, zoom));
+  };
+  const fill = fillOf(scene, tile, state);
+  if (fill) {
+    path();
+    ctx.fillStyle = fill;
+    ctx.fill();
+    if (state.isDead && !state.running) stroke(ctx, theme.line2, 1.4, [3, 2.5]);
+    else stroke(ctx, theme[`${hueOf(tile.kind)}-s`], 1.4);
+    const isTexture = fill === textures.hatch || fill === textures.dots;
+    const ink = isTexture ? theme.ink : inkOn(fill, theme);
+    if (zoom >= 0.5) drawSign(ctx, scene, tile, x, y, half, ink, isTexture);
+  }
+  const iteration = replay.item.iteration[state.item];
+  if (iteration >= 0 && (state.running || state.isLoopNode) && zoom >= 0.5) {
+    drawToken(ctx, theme, x + half, y - half, 8.5 * Math.min(1, zoom), iteration, state.isDead);
+  }
+}
+
+/** The glyph; on a chip where a texture would cut it. */
+function drawSign(ctx, { theme, zoom }, tile, x, y, half, ink, isTexture) {
+  if (isTexture) {
+    const r = 9 * Math.min(1.4, zoom);
+    roundRect(ctx, x - r, y - r, 2 * r, 2 * r, 4);
+    ctx.fillStyle = theme.panel;
+    ctx.fill();
+  }
+  drawGlyph(ctx, tile.glyph, x, y, 2 * half, ink);
+}
+
+/** Full hue while it runs, dots while it is ready, hatch once it was passed by; a node of a loop
+ *  keeps the colour of the iteration that it ran last. */
+function fillOf({ theme, textures, replay }, tile, state) {
+  if (state.running) return theme[hueOf(tile.kind)];
+  if (state.isReady) return textures.dots;
+  if (state.isDead) return textures.hatch;
+  if (state.isLoopNode) return colourOf(theme, replay.item.iteration[state.item]);
+  return null;
+}
+
+/** Tile → {running, isReady, item that began last, isDead, isLoopNode}; only tiles with news. */
+export function tileStates(replay, now, tileOf) {
+  const { item, ops } = replay;
+  const found = new Map();
+  const of = (i) => {
+    const id = tileOf[i];
+    if (id === undefined) return null;
+    if (!found.has(id)) found.set(id, { running: 0, isReady: false, item: i });
+    return found.get(id);
+  };
+  for (let i = 0; i < now.begun; i += 1) {
+    const state = item.kind[i] ? null : of(i);
+    if (state) state.item = i;
+  }
+  for (const i of now.running) if (of(i)) of(i).running += 1;
+  for (const i of now.ready) if (of(i)) of(i).isReady = true;
+  for (const state of found.values()) {
+    state.isDead = (item.flags[state.item] & FLAG.DEAD) !== 0;
+    state.isLoopNode = item.iteration[state.item] >= 0 && LOOP_OPS.has(ops[item.op[state.item]]);
+  }
+  return found;
+}
+
+// ---- tokens ----
+
+/** Where the tokens are: {row, state, x, y, r, share}; two at one place stand side by side. */
+function tokenSpots(scene) {
+  const { replay, now, model, wireOf, shares, zoom, only } = scene;
+  const used = new Map();
+  const spots = [];
+  for (const row of openKeys(replay, now)) {
+    const wire = model.wires.get(wireOf[row]);
+    if (!wire || now.states[row] === LOST) continue;
+    if (only && wire.from !== only && wire.to !== only) continue;
+    const isWaiting = now.states[row] === WAITING;
+    const moved = isWaiting ? 1 : 0.09 + 0.82 * (shares.get(row) ?? 0);
+    const slot = `${wire.id} ${Math.round(moved / APART)}`;
+    const turn = isWaiting ? 0 : used.get(slot) ?? 0;
+    if (!isWaiting) used.set(slot, turn + 1);
+    const away = moved > 0.5 ? -turn * APART : turn * APART;
+    const points = wire.points.map(([x, y]) => place(scene)(x, y));
+    const [x, y] = pointAt(points, moved + away);
+    const isControl = keyHas(replay, row, FLAG.CONTROL);
+    const r = Math.max(5, TOKEN * Math.min(1, zoom)) * (isControl ? 0.75 : 1);
+    spots.push({ row, state: now.states[row], x, y, r, wire });
+  }
+  return spots;
+}
+
+function drawTokenAt(ctx, scene, { row, x, y, r }) {
+  const { theme, replay, chosen } = scene;
+  const iteration = replay.item.iteration[endOf(replay, row)];
+  if (chosen?.row === row) {
+    ctx.beginPath();
+    ctx.arc(x, y, r + 4.5, 0, 7);
+    ctx.fillStyle = theme.mark;
+    ctx.fill();
+    stroke(ctx, theme.outline, 1.6);
+  }
+  drawToken(ctx, theme, x, y, r, iteration, keyHas(replay, row, FLAG.DEAD));
+}
+
+/** A circle with its iteration; hollow, dashed and struck if it is dead. */
+export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
+  const fill = isDead ? theme.panel : colourOf(theme, iteration < 0 ? 1 : iteration);
+  ctx.beginPath();
+  ctx.arc(x, y, r, 0, 7);
+  ctx.fillStyle = fill;
+  ctx.fill();
+  stroke(ctx, isDead ? theme.ink2 : theme.ink, 1.6, isDead ? [3, 2.4] : []);
+  if (isDead) {
+    ctx.beginPath();
+    ctx.moveTo(x - 0.7 * r, y + 0.7 * r);
+    ctx.lineTo(x + 0.7 * r, y - 0.7 * r);
+    stroke(ctx, theme.ink2, 1.6);
+  }
+  if (iteration < 0 || r < 7) return;
+  ctx.font = font(Math.max(10.5, 0.95 * r), 680);
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  if (isDead) haloText(ctx, String(iteration), x, y + 0.5, theme.ink2, theme.panel);
+  else {
+    ctx.fillStyle = inkOn(fill, theme);
+    ctx.fillText(String(iteration), x, y + 0.5);
+  }
+  ctx.textBaseline = "alphabetic";
+}
+
+/** A receiver that waits: its tag in the texture of waiting. */
+function drawAwaited(ctx, { theme, textures, chosen }, { row, x, y, r }) {
+  ctx.beginPath();
+  ctx.arc(x, y, r * 0.95, 0, 7);
+  ctx.fillStyle = textures.hatch;
+  ctx.fill();
+  if (chosen?.row === row) stroke(ctx, theme.outline, 2.6, [2.5, 2.5]);
+  else stroke(ctx, theme["recv-s"], 1.4, [2.5, 2.5]);
+}
+
+/** The chosen token's tensor, and which are dead: what a circle cannot say. */
+function drawTokenNames(ctx, scene, spots) {
+  const { theme, words, replay, chosen, zoom } = scene;
+  if (zoom < 0.5) return;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  const style = font(11.5, 650);
+  ctx.font = style;
+  for (const { row, state, x, y, r } of spots) {
+    const isDead = keyHas(replay, row, FLAG.DEAD) && state !== WAITING && state !== TAKEN;
+    const isChosen = chosen?.row === row;
+    if (!isDead && !isChosen) continue;
+    const text = isChosen ? tensorOf(replay, row) : words.dead;
+    const short = ellipsis(text, (t) => textWidth(ctx, t, style), 150);
+    haloText(ctx, short, x + r + 6, y + 0.5, theme.ink, theme.bg);
+  }
+  ctx.textBaseline = "alphabetic";
+}

@@ -32,8 +32,9 @@ def test_a_row_says_times_bytes_and_faults(trace: Trace) -> None:
     seen = overview(trace)
     assert seen.durations_ns == (1000, 1000, 1000)
     assert seen.step_bytes == 256
-    assert seen.cause is not None
-    assert (seen.cause.key, seen.cause.values["task"]) == ("killed", "worker:10")
+    assert seen.wrong is not None
+    cause = seen.wrong.cause
+    assert (cause.key, cause.values["task"]) == ("killed", "worker:10")
     assert seen.counts == {"unwritten": 6}
     assert not seen.remarks
 

@@ -11,6 +11,7 @@ from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 BAD_OUTCOMES = ("failed", "killed", "lost")
+HOUSEKEEPING = ("launcher", "collector", "client")  #: jobs that look after those that compute
 
 #: How a manifest tells the one cause of a failure: `worker:1 in step 401: was killed by SIGKILL`.
 _TOLD = re.compile(r"(?P<task>\w+:\d+)(?: in step (?P<step>\d+))?: (?P<error>.+)", re.DOTALL)

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vizdist.analysis.bytes_moved import bytes_moved
-from vizdist.analysis.faults import Faults, RootCause, faults
+from vizdist.analysis.faults import HOUSEKEEPING, Faults, faults
 from vizdist.analysis.loss_curve import loss_curve
 from vizdist.analysis.progress import progress
+from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.store.library import Entry
 from vizdist.store.liveness import outcome_of
 from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
-
-HOUSEKEEPING = ("launcher", "collector", "client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Overview:
     durations_ns: tuple[int, ...]
     losses: tuple[float, ...]
     step_bytes: int
-    cause: RootCause | None
+    wrong: WhatWentWrong | None
     counts: Mapping[str, int]
     remarks: tuple[Problem, ...]
     spans: int
@@ -43,7 +42,7 @@ def overview(trace: Trace) -> Overview:
         durations_ns=tuple(step.duration for step in trace.steps),
         losses=tuple(loss for _, loss in loss_curve(trace).main),
         step_bytes=round(bytes_moved(trace).per_step),
-        cause=wrong.cause,
+        wrong=what_went_wrong(trace),
         counts=_counts(wrong),
         remarks=tuple(p for p in trace.problems if p.kind != "count"),  # that is unwritten
         spans=now.spans,

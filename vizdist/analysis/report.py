@@ -7,11 +7,13 @@ from typing import Any
 import orjson
 
 from vizdist.analysis.look_next import Finding
-from vizdist.analysis.mechanisms.text_table import listed, printable
+from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.summary import Sentence, Summary, summarise
+from vizdist.analysis.wrong_report import tell as tell_wrong
 from vizdist.i18n import Lang, t
+from vizdist.i18n.printable import printable
 from vizdist.i18n.units import duration, micros, percentages, size
 from vizdist.store.details import hex_id
 from vizdist.store.problems import Problem, TraceError
@@ -27,6 +29,7 @@ def report_text(trace: Trace, step: int | None = None, lang: Lang = "en") -> str
     asked = [] if step is None else steps_of(trace, step)
     blocks: list[Iterable[str]] = [
         _head(trace, seen, lang),
+        tell_wrong(seen.wrong, lang) if seen.wrong else (),
         *(_split(split, lang) for split in _splits(trace, seen, step)),
         *(lines for one in asked for lines in told_of_step(one, lang)),
         _matrix(seen, lang),
@@ -174,6 +177,7 @@ def _as_mapping(trace: Trace, seen: Summary, step: int | None) -> dict[str, Any]
             "unfinished": seen.faults.unfinished,
             "errors": seen.faults.errors,
         },
+        "what_went_wrong": asdict(seen.wrong) if seen.wrong else None,
         "processes": [
             {"task": task.task, "pid": task.pid, "outcome": task.outcome} for task in manifest.tasks
         ],

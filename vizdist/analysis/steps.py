@@ -23,10 +23,13 @@ def step_numbers(trace: Trace) -> list[int]:
 
 
 def shown_step(trace: Trace, wanted: int | None) -> int | None:
-    """The wanted step if the trace holds it, else the one of median duration; None: no steps."""
+    """The wanted step if the trace holds it, else the one of median duration; None: no steps.
+
+    Where none came to an end it is the last that was begun.
+    """
     if any(step.number == wanted for step in trace.steps):
         return wanted
-    typical = step_times(trace).typical
+    typical = step_times(trace).typical or next(reversed(trace.steps), None)
     return typical.number if typical else None
 
 

@@ -14,6 +14,7 @@ from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
+from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
@@ -44,6 +45,7 @@ class Summary:
     faults: Faults
     typical: TaskSplit | None  #: of a step of median length
     remarks: tuple[Problem, ...]  #: what of its files is missing or was mended
+    wrong: WhatWentWrong | None  #: of a run that did not end well
 
 
 def summarise(trace: Trace) -> Summary:
@@ -60,6 +62,7 @@ def summarise(trace: Trace) -> Summary:
         faults(trace),
         typical,
         trace.problems,
+        what_went_wrong(trace),
     )
     return Summary(
         tuple(_headline(trace, parts)),
@@ -76,7 +79,9 @@ def in_progress(trace: Trace) -> Summary:
     findings = tuple(found for found in seen.findings if found.key != "missing")
     first = (on,) if now.of_steps else ()
     remarks = tuple(one for one in seen.remarks if one.kind != "count")
-    return replace(seen, headline=(*first, *told)[:2], findings=findings, remarks=remarks)
+    return replace(
+        seen, headline=(*first, *told)[:2], findings=findings, remarks=remarks, wrong=None
+    )
 
 
 def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:

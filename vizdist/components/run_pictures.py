@@ -23,7 +23,7 @@ def task_squares(tasks: Sequence[tuple[str, str]], lang: Lang) -> Component:
     job_before = ""
     for task, outcome in tasks[:MAX_SQUARES]:
         job = task.partition(":")[0]
-        kind = "square" + (" gap" if job_before not in ("", job) else "")
+        kind = "square" + (" apart" if job_before not in ("", job) else "")
         bad = outcome in ("failed", "killed", "lost")
         known = job in _LETTERS
         title = t(f"library.outcome.{outcome}", lang, task=task) if known else task

@@ -17,6 +17,7 @@ from vizdist.components.callbacks import callback
 from vizdist.components.cards import HIDDEN, chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
 from vizdist.components.view import Live, Route, View, view_of
+from vizdist.components.what_went_wrong import wrong_chip
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 from vizdist.store.library import Entry, Library
@@ -143,11 +144,8 @@ def _state(entry: Entry, seen: Overview, lang: Lang) -> Component:
 def _faults(seen: Overview, lang: Lang) -> Component:
     """The root cause alone is a fault; what follows from it is counted."""
     counts = [t(f"library.faults.{key}", lang, count=count) for key, count in seen.counts.items()]
-    chips = []
-    if seen.cause is not None:
-        words = t(f"analysis.cause.{seen.cause.key}", lang, **seen.cause.values).rstrip(".。")
-        chips.append(chip([icon("warning"), html.Span(words)], kind="error"))
-    if counts and seen.cause is None:
+    chips = wrong_chip(seen.wrong, lang) if seen.wrong else []
+    if counts and seen.wrong is None:
         chips.append(chip([icon("warning"), html.Span(" · ".join(counts))], kind="error"))
     elif counts:
         chips.append(chip(" · ".join(counts)))

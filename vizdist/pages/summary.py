@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from dash import Dash, Input, Output, State, html, no_update
 from dash.development.base_component import Component
@@ -20,8 +19,10 @@ from vizdist.components.bytes_matrix import bytes_matrix
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, card, icon, link, rich, swatch
 from vizdist.components.charts import chart
+from vizdist.components.proof import proof, span_id
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Live, Route, View, view_of
+from vizdist.components.what_went_wrong import wrong_card
 from vizdist.figures.loss import loss_figure
 from vizdist.figures.step_columns import columns_figure
 from vizdist.figures.theme import PARTS, as_theme
@@ -68,7 +69,8 @@ def _seen(library: Library, view: View) -> Summary:
 
 def _told(trace: Trace, seen: Summary, view: View) -> list[Component]:
     """What is said of the run in words, which grows with it."""
-    return [_head(trace, seen, view), _happened(seen, view), _look_next(seen, view)]
+    wrong = [wrong_card(seen.wrong, view)] if seen.wrong else []
+    return [_head(trace, seen, view), *wrong, _happened(seen, view), _look_next(seen, view)]
 
 
 def _head(trace: Trace, seen: Summary, view: View) -> Component:
@@ -132,11 +134,8 @@ def _sentence(said: Sentence, view: View) -> Component:
     return html.Div(parts, className="sentence")
 
 
-def _proof(view: View, page: str, step: int, proof: Sequence[int]) -> str:
-    query = {"step": str(step)} if step else {}
-    if proof and proof[0]:
-        query["sel"] = f"span:{proof[0]:016x}"
-    return f"/t/{view.trace}/{page}" + (f"?{urlencode(query, safe=':')}" if query else "")
+def _proof(view: View, page: str, step: int, spans: Sequence[int]) -> str:
+    return proof(view, page, step, span_id(spans[0]) if spans else "")
 
 
 def _look_next(seen: Summary, view: View) -> Component:

@@ -1,11 +1,14 @@
 """Whether every send of a step met its recv, and who waited for a value that never came."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from tracer.model.step import RendezvousKey, RendezvousKeyError
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.bytes_moved import task_of_device, tensor_title
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
@@ -13,10 +16,18 @@ from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
 from vizdist.store.spans import Spans
 
+#: what became of the node that makes an awaited value, as far as its task recorded it
+Fate = Literal["failed", "stopped", "unfinished", "ran", "never_ran", "unknown", "not_asked"]
+
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A send or recv without its other end: where, under which key, since when in the step."""
+    """A send or recv without its other end: where, under which key, since when in the step.
+
+    `other` is the task at the other end and `maker` the node whose value the key carries; `fate`
+    says why the value of a recv did not come; `stopped` is an op that ended with an error which is
+    not its own.
+    """
 
     side: str  #: send or recv
     task: str
@@ -25,6 +36,9 @@ class Alone:
     since_ns: int
     waited_ns: int
     span: str
+    other: str = ""
+    maker: str = ""
+    fate: Fate = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +71,44 @@ def _alone(one: OneStep, side: str, spans: Spans) -> Iterator[Alone]:
         spans.end,
         spans.span,
     )
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for task, node, key, start, end, span in rows:
+    ran = _ran(one) if side == "recv" and len(spans) else {}
+    for task, node, key, start, end, span in zip(*(c.tolist() for c in columns), strict=True):
         waited = end - start if side == "recv" else one.step.end - end
-        yield Alone(side, task, node, key, start - one.step.start, waited, hex_id(span))
+        since = start - one.step.start
+        yield Alone(side, task, node, key, since, waited, hex_id(span), *_other_end(ran, side, key))
+
+
+_Ran = Mapping[tuple[str, str, int, int], int]  #: (task, node, frame, iteration) → its flags
+
+
+def _ran(one: OneStep) -> _Ran:
+    """Every op that a task began."""
+    ops = one.of_kind("op.run")
+    frames, rounds = ops.frame_id.tolist(), np.maximum(ops.iteration, 0).tolist()
+    names = zip(ops.task.tolist(), ops.text("name").tolist(), frames, rounds, strict=True)
+    return dict(zip(names, ops.flags.tolist(), strict=True))
+
+
+def _other_end(ran: _Ran, side: str, text: str) -> tuple[str, str, Fate]:
+    """(task, node that makes the value, what became of it)."""
+    try:
+        key = RendezvousKey.parse(text)
+    except RendezvousKeyError:
+        return "", text, "unknown"
+    maker = tensor_title(key.edge_name).partition(":")[0]
+    if side == "send":
+        return task_of_device(key.dst_device), maker, "not_asked"
+    source = task_of_device(key.src_device)
+    return source, maker, _fate(ran, (source, maker, key.frame, key.iteration))
+
+
+def _fate(ran: _Ran, op: tuple[str, str, int, int]) -> Fate:
+    flags = ran.get(op)
+    if flags is None:
+        return "never_ran" if ran else "unknown"
+    if flags & Flag.ERROR:
+        return "failed"
+    return "unfinished" if flags & Flag.UNFINISHED else "ran"
 
 
 def tell(found: Leftovers, lang: Lang) -> Iterator[str]:

@@ -1,0 +1,195 @@
+"""What is found of runs that went wrong: the cause, its wave, who waited for whom, who was left."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
+from tracer.cli import main as tracer
+from tracer.model.trace_folder import LOGS, Flag, TaskRecord
+from vizdist.analysis.report import report_json, report_text
+from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
+from vizdist.analysis.wrong_report import facts_of, fate_text
+from vizdist.store.columns import SpanRecord
+from vizdist.store.trace import Trace, open_trace
+
+
+def wrong(trace: Trace) -> WhatWentWrong:
+    found = what_went_wrong(trace)
+    assert found is not None
+    return found
+
+
+def ran(tmp_path: Path, *arguments: str) -> Trace:
+    assert tracer(["run", *arguments, "--in-process", "--out", str(tmp_path / "run.trace")]) == 1
+    return open_trace(tmp_path / "run.trace")
+
+
+@pytest.fixture(scope="module")
+def bad_op(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return ran(tmp_path_factory.mktemp("bad"), "bad-op")
+
+
+@pytest.fixture(scope="module")
+def deadlock(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return ran(tmp_path_factory.mktemp("stuck"), "deadlock", "--step-timeout", "1")
+
+
+def test_one_bad_op_is_the_root_with_its_task_step_and_line(bad_op: Trace) -> None:
+    found = wrong(bad_op)
+    assert (found.task, found.step) == ("worker:1", 3)
+    assert found.root is not None
+    assert (found.root.node, found.root.op) == ("checked", "CheckNumerics")
+    assert bad_op.span(found.root.span).flags == ("error",)
+    file, line = found.root.source.split(":")
+    assert file.endswith("bad_op.py")
+    assert "CheckNumerics" in "".join(
+        Path("tracer/workloads/bad_op.py").read_text().splitlines()[int(line) - 1 : int(line) + 2]
+    )
+
+
+def test_its_wave_is_in_order_of_time_and_every_other_task_hears_of_it(bad_op: Trace) -> None:
+    found = wrong(bad_op)
+    times = [echo.after_ns for echo in found.echoes]
+    assert times == sorted(times)
+    assert times[0] >= 0
+    assert {echo.task for echo in found.echoes} >= {"worker:0", "worker:1", "ps:0"}
+    for echo in found.echoes:
+        span = bad_op.span(echo.span)
+        assert "error" in span.flags
+        assert span.end - found.origin == echo.after_ns
+
+
+def test_keys_without_their_other_end_say_what_became_of_the_node_that_makes_them(
+    bad_op: Trace,
+) -> None:
+    told = {(one.task, one.maker): (one.other, one.fate) for one in wrong(bad_op).unmet}
+    assert told["ps:0", "checked"] == told["worker:0", "checked"] == ("worker:1", "failed")
+    assert told["ps:0", "seen"] == ("worker:0", "never_ran")
+
+
+def test_a_deadlock_has_no_root_and_names_the_values_that_nobody_had(deadlock: Trace) -> None:
+    found = wrong(deadlock)
+    assert found.root is None
+    assert found.cause.values["error"] == "step 1 did not end within 1 s"
+    waits = {(one.task, one.other, one.maker) for one in found.unmet}
+    assert waits >= {("worker:0", "worker:1", "take_right"), ("worker:1", "worker:0", "take_left")}
+    for one in found.unmet:
+        assert one.fate == "stopped"
+        assert one.waited_ns > 0.5e9
+        assert len(one.key.split(";")) == 5  # device, incarnation, device, edge, frame:iteration
+    assert "was stopped before it had a value" in fate_text(found.unmet[0], "en")
+
+
+def test_a_value_that_was_made_and_not_sent_is_told_from_one_that_was_never_made(
+    tmp_path: Path,
+) -> None:
+    """R08: one side asks for what the other never hands over; then the opposite."""
+
+    def unmet(name: str, without: str, **changes: dict[str, Any]) -> WhatWentWrong:
+        spans = [
+            span._replace(**changes.get(span.kind.replace(".", "_"), {}))
+            for span in training_step(1)
+            if span.kind != without
+        ]
+        told = {"outcome": "failed", "error": "worker:0 in step 1: step 1 did not end within 1 s"}
+        return wrong(open_trace(write_trace(tmp_path / name, spans, **told)))
+
+    gave_up: dict[str, Any] = {"flags": Flag.ERROR, "link": 0}
+    key = f"{PS};0000000000000001;{WORKER};edge_1_w/read;0:0"
+    asked = unmet("a.trace", "rendezvous.send", rendezvous_recv=gave_up | {"key": key})
+    [alone] = asked.unmet
+    assert (alone.side, alone.task, alone.other) == ("recv", "worker:0", "ps:0")
+    assert (alone.maker, alone.fate) == ("w/read", "ran")
+    assert (alone.since_ns, alone.waited_ns, alone.key) == (400, 200, key)
+    [sent] = unmet("b.trace", "rendezvous.recv").unmet
+    assert (sent.side, sent.task, sent.other, sent.fate) == (
+        "send",
+        "ps:0",
+        "worker:0",
+        "not_asked",
+    )
+
+
+def _killed(folder: Path, **more: object) -> Trace:
+    """worker:1 died at 2,990 ns, in an op of the third step that never ended."""
+    steps = [span for n in range(2) for span in training_step(n + 1, at=n * 1500)]
+    own: dict[str, Any] = {"step": 3, "trace_hi": 7, "trace_lo": 3, "flags": Flag.UNFINISHED}
+    died = EPOCH + 2990
+    root = SpanRecord(
+        "worker:1", "client", EPOCH + 2900, died, "step 3", "session.run", span=901, **own
+    )
+    op = SpanRecord(
+        "worker:1", "executor", EPOCH + 2950, died, "mm", "op.run", span=902, parent=901, **own
+    )
+    call = SpanRecord(
+        "ps:0", "rpc", EPOCH + 2960, EPOCH + 3190, "RunGraph", "rpc.client", span=903,
+        step=3, trace_hi=7, trace_lo=3, flags=Flag.ERROR,
+    )  # fmt: skip
+    tasks = [
+        TaskRecord("launcher", 1, outcome="done", last_seen_ns=EPOCH + 9000),
+        TaskRecord("ps:0", 2, "10.0.0.1:1", outcome="done", last_seen_ns=EPOCH + 4000),
+        TaskRecord(
+            "worker:1", 3, "10.0.0.2:2", outcome="killed", error="was killed by SIGKILL",
+            last_seen_ns=died,
+        ),
+    ]  # fmt: skip
+    told = {"tasks": tasks, "outcome": "failed"} | more
+    told |= {"error": "worker:1 in step 3: was killed by SIGKILL"}
+    return open_trace(write_trace(folder, [*steps, root, op, call], **told))
+
+
+def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_path: Path) -> None:
+    found = wrong(_killed(tmp_path / "x.trace"))
+    assert (found.task, found.address, found.root) == ("worker:1", "10.0.0.2:2", None)
+    assert [(one.name, one.since_ns, one.open_ns) for one in found.unfinished] == [
+        ("mm", -40, 40),
+        ("step 3", -90, 90),
+    ]
+    assert [(one.task, one.outcome, one.after_ns) for one in found.seen] == [
+        ("worker:1", "killed", 0),
+        ("ps:0", "done", 1010),
+    ]
+    [echo] = found.echoes
+    assert (echo.task, echo.name, echo.after_ns) == ("ps:0", "RunGraph", 200)
+    assert facts_of(found)["stood"] == "mm"
+
+
+def test_the_last_lines_of_the_guilty_tasks_log_are_told_as_text(tmp_path: Path) -> None:
+    folder = tmp_path / "x.trace"
+    _killed(folder)
+    (folder / LOGS).mkdir()
+    lines = [f"line {number}" for number in range(5000)]
+    (folder / LOGS / "worker-1.log").write_text("\n".join([*lines, "\x1b[31mred <b>"]))
+    found = wrong(open_trace(folder))
+    assert len(found.log) == 20
+    assert found.log[-2:] == ("line 4999", "\x1b[31mred <b>")
+    assert "    \\x1b[31mred <b>" in report_text(open_trace(folder)).splitlines()
+
+
+def test_the_report_tells_it_in_words_and_in_json(tmp_path: Path, deadlock: Trace) -> None:
+    text = report_text(deadlock)
+    assert "\nWhat went wrong\n  Task: worker:0\n" in text
+    assert "Keys that did not meet" in text
+    assert "没有会合的键" in report_text(deadlock, None, "zh")
+    told = json.loads(report_json(deadlock))["what_went_wrong"]
+    assert {one["maker"] for one in told["unmet"]} == {"take_left", "take_right"}
+    ended_well = open_trace(write_trace(tmp_path / "w.trace", training_step(1)))
+    assert what_went_wrong(ended_well) is None
+    assert "What went wrong" not in report_text(ended_well)
+
+
+def test_a_run_that_was_interrupted_says_how_each_task_ended(tmp_path: Path) -> None:
+    """R02: left cleanly, killed or lost."""
+    tasks = [
+        TaskRecord(name, 1, outcome=outcome, last_seen_ns=EPOCH + 1)
+        for name, outcome in (("ps:0", "done"), ("worker:0", "killed"), ("worker:1", "lost"))
+    ]
+    trace = open_trace(
+        write_trace(tmp_path / "x.trace", training_step(1), outcome="interrupted", tasks=tasks)
+    )
+    text = report_text(trace)
+    for words in ("left cleanly", "was killed", "was lost"):
+        assert words in text

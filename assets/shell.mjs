@@ -69,7 +69,7 @@ function stepBy(direction) {
 
 /** What an address says of one run. */
 const OF_RUN = { sel: null, step: null, stage: null, t0: null, t1: null, window: null,
-  opened: null, folded: null };
+  opened: null, folded: null, at: null };
 
 /** A link inside the dashboard: prefix before it, and what the viewer looks at behind it. */
 function complete(link) {

@@ -31,6 +31,11 @@ export class HttpSource {
     return decodeTile(await (await this.ask("timeline/lit", query)).arrayBuffer());
   }
 
+  /** The events of a step, binary; `query` are the fields of /replay. */
+  async replay(query, signal) {
+    return (await this.ask("replay", query, signal)).arrayBuffer();
+  }
+
   /** A stage of a graph, as JSON text; `query` are the fields of /graph. */
   async graph(query, signal) {
     return (await this.ask("graph", query, signal)).text();

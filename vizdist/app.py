@@ -8,13 +8,14 @@ from fastapi import FastAPI
 
 from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
-from vizdist.pages import graph, reference, summary, timeline
+from vizdist.pages import graph, reference, replay, summary, timeline
 from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.library_live import library_live_routes
 from vizdist.routes.live import live_routes
+from vizdist.routes.replay import replay_routes
 from vizdist.routes.search import search_routes
 from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.sql import sql_routes
@@ -24,7 +25,7 @@ from vizdist.routes.upload import upload_routes
 from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
-PAGES: tuple[Page, ...] = (library_page, summary, graph, timeline, reference)
+PAGES: tuple[Page, ...] = (library_page, summary, graph, timeline, replay, reference)
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en" data-theme="light">
@@ -81,6 +82,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(trace_routes(library))
     server.include_router(graph_routes(library))
     server.include_router(timeline_routes(library))
+    server.include_router(replay_routes(library))
     server.include_router(live_routes(library))
     server.include_router(sql_routes(library))
     server.include_router(library_live_routes(library))

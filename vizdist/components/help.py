@@ -14,6 +14,7 @@ RUN: Keys = (
     (("[", "]"), "step"),
     (("G",), "graph"),
     (("T",), "timeline"),
+    (("R",), "replay"),
     (("Esc",), "clear"),
 )
 CANVAS: Keys = (
@@ -33,6 +34,13 @@ OF_PAGE: dict[str, Keys] = {
         (("A", "D"), "pan_time"),
         (("0",), "whole_step"),
         (("PgUp", "PgDn"), "rows"),
+    ),
+    "replay": (
+        *CANVAS,
+        (("Space",), "play"),
+        (("[", "]"), "event"),
+        (("Home", "End"), "ends"),
+        (("W", "A", "S", "D"), "pan"),
     ),
 }
 ALWAYS: Keys = ((("Tab",), "order"), (("?",), "help"))

@@ -20,7 +20,7 @@ from vizdist.store.trace import Trace
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
-_KEYS = {"graph": "g", "timeline": "t"}  #: single keys that go to a page
+_KEYS = {"graph": "g", "timeline": "t", "replay": "r"}  #: single keys that go to a page
 
 _INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
 _MANTINE = {
@@ -74,7 +74,7 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     if name in _KEYS:
         attributes["data-key"] = _KEYS[name]
     kind = "rail-item first" if name == "library" else "rail-item"
-    if name == "graph" and trace is not None and not trace.graphs:
+    if name in ("graph", "replay") and trace is not None and not trace.graphs:
         attributes |= {"title": t("graph.no_graph", view.lang), "aria-disabled": "true"}
         attributes["data-bare"] = "step"  # while the run goes on it may yet come
     children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]

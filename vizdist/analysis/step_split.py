@@ -77,13 +77,13 @@ def lanes_of_step(trace: Trace, step: StepInfo) -> list[Lane]:
 
 
 def _tasks(trace: Trace, step: StepInfo, spans: Spans) -> list[str]:
-    leads = _leader(trace, step)
+    leads = leader_of(trace, step)
     return [leads, *sorted({*spans.task.tolist()} - {leads}, key=trace.tasks.index)]
 
 
 def split_of_client(trace: Trace, step: StepInfo) -> TaskSplit:
     """The share of the task that leads the step."""
-    return _split(trace, step, _leader(trace, step), trace.all.take(trace.step_places(step)))
+    return _split(trace, step, leader_of(trace, step), trace.all.take(trace.step_places(step)))
 
 
 def _split(trace: Trace, step: StepInfo, task: str, spans: Spans) -> TaskSplit:
@@ -93,7 +93,7 @@ def _split(trace: Trace, step: StepInfo, task: str, spans: Spans) -> TaskSplit:
     return TaskSplit(task, step, dict(zip(CLASSES, lengths, strict=True)), has_ops)
 
 
-def _leader(trace: Trace, step: StepInfo) -> str:
+def leader_of(trace: Trace, step: StepInfo) -> str:
     """The client, or the master that it asks to run the step: then it does nothing but wait."""
     spans = trace.all.take(trace.step_places(step))
     calls = spans.take(

@@ -1,0 +1,199 @@
+"""A device that stands idle: for how long, what it waited for, and how that is said."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.fakes import FakeClock
+from tests.store.sample_trace import EPOCH, write_trace
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph, Node
+from tracer.model.graph_builder import GraphBuilder
+from tracer.model.step import trace_of_step
+from tracer.model.trace_folder import Manifest
+from tracer.ops.kernel import Kernel, OpContext, OpDef
+from tracer.ops.registry import lookup
+from tracer.record.manifest import update_manifest, write_manifest
+from tracer.record.recorder import RUN_ID, Recorder
+from tracer.record.sink import Sink
+from tracer.runtime.near_cluster import NearCluster
+from tracer.runtime.session import Session, Tracing
+from vizdist.analysis.stalls import NOTHING_LEFT, Stall, gaps, stalls
+from vizdist.analysis.stalls_told import KEYS, told
+from vizdist.i18n import LANGUAGES, t
+from vizdist.store.columns import SpanRecord
+from vizdist.store.trace import Trace, open_trace
+
+MS = 1_000_000
+CLUSTER = ClusterSpec.of_counts(ps=1, worker=2)
+WORKER_0 = TaskName("worker", 0)
+
+
+def chain() -> Graph:
+    """A value goes from ps:0 through a slow `Neg` on worker:1 to worker:0."""
+    b = GraphBuilder()
+    with b.device("/job:ps/task:0"):
+        before = b.op("Abs", b.placeholder([1], name="x"), name="before", T="float32")
+    with b.device("/job:worker/task:1"):
+        slow = b.op("Neg", before, name="slow", T="float32")
+    with b.device("/job:worker/task:0"):
+        b.op("Square", slow, name="after", T="float32")
+    return b.graph()
+
+
+def sleeping(clock: FakeClock, slow: str) -> Callable[[str], OpDef]:
+    """A registry in which one op takes 7 ms and every other a microsecond."""
+
+    def found(name: str) -> OpDef:
+        known = lookup(name)
+
+        def bind(node: Node, context: OpContext) -> Kernel:
+            inner = known.bind(node, context)
+
+            def kernel(*inputs: Any) -> Any:
+                clock.sleep(0.007 if name == slow else 0.000_001)
+                return inner(*inputs)
+
+            return kernel
+
+        return known if known.is_async else replace(known, bind=bind)
+
+    return found
+
+
+def captured(folder: Path, op: str) -> Trace:
+    """A step in which ops of this type take 7 ms."""
+    trace, scratch = folder / "x.trace", folder / "scratch"
+    for made in (trace, scratch):
+        made.mkdir()
+    clock = FakeClock()
+    write_manifest(trace, Manifest("r", started_ns=clock.now_ns()))
+    recorders = {t: Recorder(scratch, str(t), {RUN_ID: "r"}, clock=clock) for t in CLUSTER.tasks()}
+    tracing = Tracing(
+        recorders[WORKER_0], trace_of_step("r", "run", 0), lambda n: trace_of_step("r", "run", n)
+    )
+    with (
+        NearCluster(
+            CLUSTER,
+            recorder_of=recorders.__getitem__,
+            clock=clock,
+            lookup=sleeping(clock, op),
+        ) as cluster,
+        Session(cluster.masters[WORKER_0], chain(), tracing) as session,
+    ):
+        session.run("after:0", {"x:0": torch.ones(1)})
+    for recorder in recorders.values():
+        recorder.close()
+    sink = Sink(trace, scratch)
+    sink.turn(clock.now_ns(), at_end=True)
+    sink.tell()
+    sink.close()
+    update_manifest(trace, lambda manifest: setattr(manifest, "outcome", "done"))
+    return open_trace(trace)
+
+
+def of_task(trace: Trace, task: str) -> list[Stall]:
+    found = stalls(trace, trace.step(1))
+    return [stall for stall in found if trace.rows[stall.row].task == task]
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "at", "idle"),
+    [
+        ("Neg", "slow", "worker:1", ("worker:0",)),
+        ("Abs", "before", "ps:0", ("worker:0", "worker:1")),
+    ],
+)
+def test_the_op_that_slept_is_the_cause_of_every_stall_behind_it(
+    tmp_path: Path, op: str, name: str, at: str, idle: tuple[str, ...]
+) -> None:
+    trace = captured(tmp_path, op)
+    for task in idle:
+        stall = of_task(trace, task)[0]
+        assert 7 * MS <= stall.duration < 7.005 * MS
+        assert stall.cause is not None
+        assert stall.cause.duration == 7 * MS
+        assert told(trace, stall) == (
+            "ran",
+            {"task": task, "time": "7.00 ms", "at": at, "name": name, "part": "7.00 ms"},
+        )
+        assert trace.all.text("name")[stall.effect] == ("after" if task == "worker:0" else "slow")
+        said = t("timeline.canvas.stall.ran", "en", **told(trace, stall).values)
+        assert said == f"{task} stood idle 7.00 ms, because {at} ran {name} for 7.00 ms"
+
+
+def test_what_comes_after_its_last_op_is_no_stall_of_a_device_that_does_not_lead(
+    tmp_path: Path,
+) -> None:
+    trace = captured(tmp_path, "Neg")
+    (after,) = of_task(trace, "ps:0")
+    assert (after.effect, after.cause) == (NOTHING_LEFT, None)
+    assert after.duration >= 7 * MS
+    assert told(trace, after).key == "nothing"
+
+
+def random_step(seed: int) -> list[SpanRecord]:
+    """Ops of two devices, one with two rows; some outside the step, some that only wait."""
+    random = np.random.default_rng(seed)
+    shared = {"step": 1, "trace_hi": 7, "trace_lo": 1}
+    root = SpanRecord("worker:0", "client", EPOCH, EPOCH + 900, "s", "session.run", span=1,
+                      **shared)  # fmt: skip
+    found = [root]
+    for task, depth in (("worker:0", 0), ("worker:0", 1), ("ps:0", 0)):
+        at = int(random.integers(-50, 200))
+        for _ in range(int(random.integers(1, 9))):
+            end = at + int(random.integers(0, 120))
+            op = "QueueDequeueV2" if random.random() < 0.1 else "MatMul"
+            found.append(
+                SpanRecord(task, "executor CPU:0", EPOCH + at, EPOCH + end, "mm", "op.run",
+                           depth=depth, op=op, span=len(found) + 1, **shared)
+            )  # fmt: skip
+            at = end + int(random.integers(0, 90))
+    return found
+
+
+def test_stalls_and_busy_time_of_a_device_are_the_step_exactly(tmp_path: Path) -> None:
+    for seed in range(40):
+        spans = random_step(seed)
+        trace = open_trace(write_trace(tmp_path / f"{seed}.trace", spans))
+        found = gaps(trace, trace.steps)
+        for task in ("worker:0", "ps:0"):
+            busy = np.zeros(900, np.bool_)
+            ops = [s for s in spans if s.op == "MatMul" and s.task == task]
+            for one in ops:
+                busy[max(0, one.start - EPOCH) : max(0, one.end - EPOCH)] = True
+            own = np.array([trace.rows[row].task == task for row in found.row], np.bool_)
+            idle = np.zeros(900, np.bool_)
+            for start, end in zip(found.start[own] - EPOCH, found.end[own] - EPOCH, strict=True):
+                assert not idle[start:end].any(), "two stalls at once"
+                idle[start:end] = True
+            assert (idle != busy).all() or not ops
+
+
+def test_the_gaps_of_a_run_are_those_of_its_steps(tmp_path: Path) -> None:
+    spans = [
+        one._replace(
+            start=one.start + number * 2000, end=one.end + number * 2000, step=number,
+            trace_lo=number, span=one.span + number * 1000,
+        )
+        for number in range(1, 6)
+        for one in random_step(number)
+    ]  # fmt: skip
+    trace = open_trace(write_trace(tmp_path / "x.trace", spans))
+    together = gaps(trace, trace.steps)
+    apart = [gaps(trace, [step]) for step in trace.steps]
+    for column in ("row", "start", "end", "effect"):
+        joined = np.concatenate([getattr(one, column) for one in apart])
+        assert sorted(getattr(together, column).tolist()) == sorted(joined.tolist())
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("key", KEYS)
+def test_every_cause_has_a_sentence(key: str, lang: str) -> None:
+    values = dict.fromkeys(("task", "time", "at", "name", "part"), "x")
+    assert t(f"timeline.canvas.stall.{key}", "zh" if lang == "zh" else "en", **values)

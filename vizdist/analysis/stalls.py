@@ -1,0 +1,173 @@
+"""When a device stood idle within a step, and what its next op was waiting for.
+
+A stall is a stretch in which no op of the step runs on a device that runs some. What ended it is
+the op that ran next, and its cause is what took longest of what this op awaited meanwhile, by the
+order that the critical path goes by. The device of the task that leads the step also stands idle
+until the step ends; for the others there is nothing left to do.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+
+from vizdist.analysis.critical_path import Piece, pieces_of
+from vizdist.analysis.step_events import MID, StepEvents, step_events
+from vizdist.analysis.step_split import is_wait, leader_of, op_mask
+from vizdist.store.segments import Array
+from vizdist.store.trace import RowInfo, StepInfo, Trace
+
+NOTHING_LEFT = -1  #: the effect of the time after the last op
+
+
+class Gaps(NamedTuple):
+    """Stretches in which devices ran nothing, a place in each array; ns since the epoch.
+
+    `row` is the first of the device's lane; `effect` the place of the op that ended it, the root of
+    the step for the device of its leader, else NOTHING_LEFT; `request` counts in the steps.
+    """
+
+    row: Array
+    start: Array
+    end: Array
+    effect: Array
+    request: Array
+
+    @property
+    def length(self) -> Array:
+        lengths: Array = self.end - self.start
+        return lengths
+
+    def take(self, which: Array) -> "Gaps":
+        return Gaps(*(column[which] for column in self))
+
+
+class Stall(NamedTuple):
+    """`row`, `start`, `end` and `effect` are those of a gap; `cause` is what took longest.
+
+    None: nothing was left to run, or no record says what was awaited.
+    """
+
+    row: int
+    start: int
+    end: int
+    effect: int
+    cause: Piece | None
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+
+def stalls(trace: Trace, step: StepInfo, most: int = 64) -> list[Stall]:
+    """The longest of a step, longest first."""
+    found = gaps(trace, [step])
+    order = np.argsort(-found.length, kind="stable")[:most]
+    return causes(trace, step, found.take(order))
+
+
+def causes(trace: Trace, step: StepInfo, found: Gaps) -> list[Stall]:
+    """The gaps of one step with what caused them, in the same order."""
+    events = step_events(trace, step)
+    rows = zip(*(column.tolist() for column in found[:4]), strict=True)
+    return [Stall(*gap, _cause(events, step, *gap[1:])) for gap in rows]
+
+
+def _cause(
+    events: StepEvents | None, step: StepInfo, start: int, end: int, effect: int
+) -> Piece | None:
+    """The longest piece of the way that led to the effect, within the gap."""
+    if events is None or effect == NOTHING_LEFT:
+        return None
+    at = np.flatnonzero(events.places == effect)
+    if not len(at):
+        return None
+    is_root = int(events.spans.span[at[0]]) == step.span
+    last = events.last if is_root else int(events.instant[MID, at[0]])
+    begun = start - step.start
+    way = [*takewhile(lambda one: events.times[one] > begun, events.order.back(last))][::-1]
+    within = [
+        piece._replace(start=max(piece.start, start), end=min(piece.end, end))
+        for piece in pieces_of(events, step, way)
+    ]
+    return max(within, key=lambda piece: piece.duration, default=None)
+
+
+def gaps(trace: Trace, steps: Sequence[StepInfo]) -> Gaps:
+    """All of some steps; no two steps are of one request."""
+    places, request = _ops(trace, steps)
+    ops = trace.all.take(places)
+    row = _first_rows(trace)[ops.row]
+    begin, finish = (np.array([getattr(s, name) for s in steps], np.int64) for name in _EDGES)
+    lane = request * len(trace.rows) + row
+    start = np.clip(ops.start, begin[request], finish[request])
+    end = np.clip(ops.end, begin[request], finish[request])
+    order = np.lexsort((start, lane))
+    lane, request, row, places = (one[order] for one in (lane, request, row, places))
+    start, end = start[order], end[order]
+    is_first = np.append(True, lane[1:] != lane[:-1])[: len(lane)]
+    is_last = np.append(is_first[1:], True)[: len(lane)]
+    free = _latest_end(end - begin[request], is_first) + begin[request]
+    before = np.where(is_first, begin[request], np.append(0, free[:-1])[: len(free)])
+    after = np.flatnonzero(is_last)
+    found = Gaps(
+        np.concatenate((row, row[after])),
+        np.concatenate((before, free[after])),
+        np.concatenate((start, finish[request[after]])),
+        np.concatenate((places, _after_all(trace, steps, row[after], request[after]))),
+        np.concatenate((request, request[after])),
+    )
+    return found.take(np.flatnonzero(found.length > 0))
+
+
+_EDGES = ("start", "end")
+
+
+def _ops(trace: Trace, steps: Sequence[StepInfo]) -> tuple[Array, Array]:
+    """Places of the ops that these steps ran, and which step each is of."""
+    ids = np.array([step.trace_lo for step in steps], np.uint64)
+    order = np.argsort(ids, kind="stable")
+    if len(steps) == 1:
+        places = trace.step_places(steps[0])
+    else:
+        places = np.flatnonzero(trace.all.is_kind("op.run"))
+    spans = trace.all.take(places)
+    at = np.minimum(np.searchsorted(ids[order], spans.trace_lo), len(ids) - 1)
+    runs = spans.is_kind("op.run") & ~op_mask(spans, is_wait)
+    is_meant = runs & (ids[order][at] == spans.trace_lo)
+    return places[is_meant], order[at][is_meant]
+
+
+def _first_rows(trace: Trace) -> Array:
+    """Of every row the first one of its device: ops that overlap, or are of loops, need several."""
+    first: dict[tuple[str, str], int] = {}
+    runs = np.unique(trace.all.row[trace.all.is_kind("op.run")]).tolist()
+    found = np.arange(len(trace.rows))
+    for row in runs:
+        found[row] = first.setdefault((trace.rows[row].task, device_of(trace.rows[row])), row)
+    return found
+
+
+def device_of(row: RowInfo) -> str:
+    """`GPU:1` of the lane `stream GPU:1`; the lane where it names no device."""
+    words = [word for word in row.lane.split(" ")[1:] if ":" in word]
+    return words[0] if words else row.lane
+
+
+def _latest_end(ends: Array, is_first: Array) -> Array:
+    """The latest end so far, anew in every group; ends are from 0."""
+    group = np.cumsum(is_first) - 1
+    room = int(ends.max(initial=0)) + 1
+    latest: Array = np.maximum.accumulate(ends + group * room) - group * room
+    return latest
+
+
+def _after_all(trace: Trace, steps: Sequence[StepInfo], rows: Array, requests: Array) -> Array:
+    """The step itself where its leader's device has run its last op; a client's is always one."""
+    roots = trace.places(np.array([step.span for step in steps], np.uint64))
+    first = {step.task: step for step in reversed(steps)}
+    leader = {task: leader_of(trace, step) for task, step in first.items()}
+    pairs = zip(rows.tolist(), requests.tolist(), strict=True)
+    leads = [trace.rows[row].task == leader[steps[at].task] for row, at in pairs]
+    return np.where(np.array(leads, np.bool_), roots[requests], NOTHING_LEFT)

@@ -1,0 +1,60 @@
+"""What is said of a stall: `key` names a sentence of the timeline's words, which takes `values`."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.critical_path import Piece
+from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
+from vizdist.i18n.units import duration
+from vizdist.store.trace import Trace
+
+#: by the class of the cause and the kind of its span; "" is any other kind
+_KEYS = {
+    "compute": {"": "ran"},
+    "update": {"": "ran"},
+    "transfer": {"": "transfer", "rendezvous.send": "send", "copy.run": "copy"},
+    "rpc": {"": "called", "rpc.client": "call", "rendezvous.recv": "request"},
+    "wait": {"": "lost", "op.run": "wait"},
+    "queueing": {"": "queueing"},
+    "other": {"": "other"},
+}
+KEYS = ("nothing", "unknown", *sorted({key for kinds in _KEYS.values() for key in kinds.values()}))
+
+
+class Told(NamedTuple):
+    key: str
+    values: Mapping[str, str]
+
+
+def told(trace: Trace, stall: Stall) -> Told:
+    """The sentence of a stall; times as people write them."""
+    values = {"task": _where(trace, stall.row), "time": str(duration(stall.duration))}
+    cause = stall.cause
+    if cause is None or cause.place < 0:
+        return Told("nothing" if stall.effect == NOTHING_LEFT else "unknown", values)
+    kind = _word(trace, "kind", cause.place)
+    key = _KEYS[cause.part].get(kind, _KEYS[cause.part][""])
+    values["at"] = _where(trace, int(trace.all.row[cause.place]))
+    values["name"] = _name(trace, cause)
+    values["part"] = str(duration(cause.duration))
+    return Told(key, values)
+
+
+def _where(trace: Trace, number: int) -> str:
+    """The task of a row, with its device where the task has several."""
+    row = trace.rows[number]
+    devices = {device_of(one) for one in trace.rows if one.task == row.task and ":" in one.lane}
+    device = device_of(row)
+    return f"{row.task} {device}" if len(devices) > 1 and device in devices else row.task
+
+
+def _name(trace: Trace, cause: Piece) -> str:
+    key = _word(trace, "key", cause.place)
+    return tensor_of_key(key) if key else _word(trace, "name", cause.place)
+
+
+def _word(trace: Trace, column: str, place: int) -> str:
+    return str(trace.all.take(np.array([place])).text(column)[0])

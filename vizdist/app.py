@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
-from vizdist.pages import graph, reference, replay, summary, timeline
+from vizdist.pages import graph, reference, rendezvous, replay, summary, timeline
 from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
@@ -25,7 +25,9 @@ from vizdist.routes.upload import upload_routes
 from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
-PAGES: tuple[Page, ...] = (library_page, summary, graph, timeline, replay, reference)
+PAGES: tuple[Page, ...] = (
+    library_page, summary, graph, timeline, replay, rendezvous, reference,
+)  # fmt: skip
 
 _INDEX = """<!DOCTYPE html>
 <html lang="en" data-theme="light">

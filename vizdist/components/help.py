@@ -15,6 +15,7 @@ RUN: Keys = (
     (("G",), "graph"),
     (("T",), "timeline"),
     (("R",), "replay"),
+    (("V",), "rendezvous"),
     (("Esc",), "clear"),
 )
 CANVAS: Keys = (
@@ -42,6 +43,7 @@ OF_PAGE: dict[str, Keys] = {
         (("Home", "End"), "ends"),
         (("W", "A", "S", "D"), "pan"),
     ),
+    "rendezvous": ((("↑", "↓"), "row"), (("Enter",), "choose")),
 }
 ALWAYS: Keys = ((("Tab",), "order"), (("?",), "help"))
 

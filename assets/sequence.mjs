@@ -10,6 +10,7 @@ const LANE = 104; // px between lifelines at least
 const BAR = 5; // px: half the width of what stands on a lifeline
 const LABEL = 13; // px of height that a label takes
 const SHARES = [0.5, 0.3, 0.7]; // places of a label along its line, the first that is free
+const LOWER = [0, LABEL]; // and over the line, else below it
 const LOCAL = "local";
 
 /** Where things lie: {lanes, ticks, units, width, height}. A unit is a call, or several as one.
@@ -156,11 +157,11 @@ function spotsOf({ from, anchor, line, below }, wide) {
     const [x, y] = from;
     return [{ at: { x, y, anchor }, box: boxOf(x - wide, y, wide) }];
   }
-  return SHARES.map((share) => {
+  return LOWER.flatMap((lower) => SHARES.map((share) => {
     const x = line.from[0] + (line.to[0] - line.from[0]) * share;
-    const y = line.from[1] + (line.to[1] - line.from[1]) * share - 5 + below;
+    const y = line.from[1] + (line.to[1] - line.from[1]) * share - 5 + below + lower;
     return { at: { x, y, anchor: "middle" }, box: boxOf(x - wide / 2, y, wide) };
-  });
+  }));
 }
 
 const boxOf = (x, y, wide) => ({ x, y: y - LABEL + 3, right: x + wide, bottom: y + 3 });
@@ -191,6 +192,7 @@ export function drawSequence(host, drawn, words) {
     ...drawn.ticks.flatMap((tick) => tickParts(tick, width)),
     ...drawn.lanes.flatMap((lane) => laneParts(lane, drawn.foot)),
     ...drawn.units.map((unit) => unitPart(unit, words)),
+    element("g", { "aria-hidden": true }, drawn.units.flatMap(labelParts)),
   ];
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   host.replaceChildren(element("svg", size, [pattern(), ...parts]));
@@ -220,27 +222,30 @@ function laneParts({ label: name, note, x }, foot) {
 }
 
 function unitPart(unit, words) {
-  const { bars, lines, labels, calls, kind } = unit;
-  const state = ["failed", "unfinished", "dead"].filter((name) => unit[name]);
-  const classes = ["unit", kind, unit.isLit ? "lit" : "", ...state].filter(Boolean).join(" ");
+  const { bars, lines, calls, kind } = unit;
+  const classes = `unit ${kind}${unit.isLit ? " lit" : ""}`;
   const parts = [
     said("title", {}, unit.says),
     ...bars.map(({ kind: name, ...box }) => element("rect", { class: name, ...box })),
     ...lines.flatMap(lineParts),
-    ...labels.map((one) => said("text", labelShape(one), labelText(one, unit))),
   ];
   if (kind === LOCAL) return element("g", { class: classes }, parts);
-  const action = calls.length
-    ? { "data-bundle": unit.id, "aria-expanded": unit.isOpen }
-    : { "data-sel": unit.sel, "aria-current": unit.isLit };
+  const says = calls.length ? { "aria-expanded": unit.isOpen } : { "aria-current": unit.isLit };
   const name = calls.length ? `${unit.says}. ${words[unit.isOpen ? "fold" : "open"]}` : unit.says;
   const button = { class: classes, role: "button", tabindex: 0, "aria-label": name };
-  return element("g", { ...button, ...action }, parts);
+  return element("g", { ...button, ...says, ...actionOf(unit) }, parts);
 }
 
-const labelShape = ({ at, kind }) => ({
-  class: `label ${kind}`, x: at.x, y: at.y, "text-anchor": at.anchor,
-});
+const actionOf = ({ calls, id, sel }) => (calls.length ? { "data-bundle": id } : { "data-sel": sel });
+
+/** Labels lie over all lines, and are a part of what they name to a pointer only. */
+function labelParts(unit) {
+  const action = unit.kind === LOCAL ? {} : actionOf(unit);
+  return unit.labels.map((one) => said("text", {
+    class: `label ${one.kind}${unit.isLit ? " lit" : ""}`, x: one.at.x, y: one.at.y,
+    "text-anchor": one.at.anchor, ...action,
+  }, labelText(one, unit)));
+}
 
 /** What opens and folds says so by its sign. */
 function labelText({ text, kind }, { calls, isOpen }) {

@@ -1,7 +1,7 @@
 """What each cache answered, step by step: where it missed, and how often it was asked in all."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -51,7 +51,14 @@ class _Asked(NamedTuple):
     is_hit: Array
 
 
-_ASKED: WeakKeyDictionary[Spans, dict[str, _Asked]] = WeakKeyDictionary()
+class _Counts(NamedTuple):
+    hits: int
+    misses: int
+
+
+Key = tuple[str, str]  #: cache, task
+
+_ASKED: WeakKeyDictionary[Spans, dict[Key, _Asked]] = WeakKeyDictionary()
 
 
 def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
@@ -59,54 +66,51 @@ def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
     own = [one for one in trace.steps if one.task == step.task]
     steps = sorted(own, key=lambda one: one.end)
     first = max(0, min(steps.index(step) - MOST // 2, len(steps) - MOST))
-    shown = steps[first : first + MOST]
+    shown = range(first, min(first + MOST, len(steps)))
     asked, totals = _asked(trace), _totals(trace)
-    reused = _reused_graphs(trace, shown)
-    names = sorted(asked.keys() | totals.keys(), key=_rank)
-    strips = [
-        _strip(name, asked.get(name), totals.get(name), steps, shown, reused) for name in names
-    ]
-    return CacheStrips([one.number for one in shown], strips)
+    reused = _reused_graphs(trace, [steps[at] for at in shown])
+    strips = []
+    for name in sorted({name for name, _ in asked.keys() | totals.keys()}, key=_rank):
+        here = {task: told for (cache, task), told in asked.items() if cache == name}
+        told = {task: counts for (cache, task), counts in totals.items() if cache == name}
+        strips.append(_strip(name, here, told, steps, shown, reused))
+    return CacheStrips([steps[at].number for at in shown], strips)
 
 
 def _rank(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
 
 
-def _asked(trace: Trace) -> Mapping[str, _Asked]:
+def _asked(trace: Trace) -> Mapping[Key, _Asked]:
     """Looked up once a trace, as attributes are read from the span files."""
     known = _ASKED.get(trace.all)
     if known is None:
         places = np.flatnonzero(trace.all.is_kind("cache.get"))
         attributes = trace.attributes(places.tolist())
-        found: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+        found: dict[Key, list[tuple[int, bool]]] = defaultdict(list)
         spans = trace.all.take(places)
-        rows = zip(places.tolist(), spans.text("name").tolist(), spans.start.tolist(), strict=True)
-        for place, name, start in rows:
+        columns = (places, spans.text("name"), spans.task, spans.start)
+        for place, name, task, start in zip(*(c.tolist() for c in columns), strict=True):
             is_hit = bool(attributes.get(place, {}).get("vizdist.cache.hit"))
-            found[name].append((start, is_hit))
+            found[name, task].append((start, is_hit))
         known = {
-            name: _Asked(*(np.array(column) for column in zip(*told, strict=True)))
-            for name, told in found.items()
+            key: _Asked(*(np.array(column) for column in zip(*told, strict=True)))
+            for key, told in found.items()
         }
         _ASKED[trace.all] = known
     return known
 
 
-def _totals(trace: Trace) -> Mapping[str, tuple[int, int]]:
-    """Hits and misses of a cache over all tasks; of each the last word, told as sessions end."""
+def _totals(trace: Trace) -> Mapping[Key, _Counts]:
+    """What each cache told of itself; its last word counts, as it is told whenever sessions end."""
     places = np.flatnonzero(trace.all.is_kind("cache.total"))
     attributes = trace.attributes(places.tolist())
     spans = trace.all.take(places)
-    last: dict[tuple[str, str], tuple[int, int]] = {}
+    found: dict[Key, _Counts] = {}
     for at in spans.start.argsort(kind="stable").tolist():
         said = attributes.get(int(places[at]), {})
         counts = [int(said.get(f"vizdist.cache.{what}", 0)) for what in ("hits", "misses")]
-        last[str(spans.text("name")[at]), str(spans.task[at])] = counts[0], counts[1]
-    found: dict[str, tuple[int, int]] = {}
-    for (name, _), (hits, misses) in last.items():
-        before = found.get(name, (0, 0))
-        found[name] = before[0] + hits, before[1] + misses
+        found[str(spans.text("name")[at]), str(spans.task[at])] = _Counts(*counts)
     return found
 
 
@@ -122,31 +126,41 @@ def _reused_graphs(trace: Trace, steps: Sequence[StepInfo]) -> Mapping[int, bool
 
 
 def _strip(
-    name: str, asked: _Asked | None, total: tuple[int, int] | None, steps: Sequence[StepInfo],
-    shown: Sequence[StepInfo], reused: Mapping[int, bool],
+    name: str, asked: Mapping[str, _Asked], told: Mapping[str, _Counts],
+    steps: Sequence[StepInfo], shown: range, reused: Mapping[int, bool],
 ) -> Strip:  # fmt: skip
-    if asked is None:
-        return Strip(name, (), *(total or (0, 0)))
-    hits, misses = int(asked.is_hit.sum()), int((~asked.is_hit).sum())
-    hits_in, misses_in = _by_step(asked, steps)
-    is_all_told = total is not None and total[1] <= misses and total[0] > hits
-    first = steps.index(shown[0])
+    """`asked` and `told` are by task; one that never told its counts has those recorded."""
+    seen = {
+        task: _Counts(int(one.is_hit.sum()), int((~one.is_hit).sum()))
+        for task, one in asked.items()
+    }
+    counts = {**seen, **told}.values()
+    hits, misses = sum(one.hits for one in counts), sum(one.misses for one in counts)
+    if not asked:
+        return Strip(name, (), hits, misses)
+    is_all_told = told.keys() >= seen.keys() and misses <= sum(one.misses for one in seen.values())
+    is_counted = is_all_told and hits > sum(one.hits for one in seen.values())
+    hits_in, misses_in = (sum(part) for part in zip(*_by_steps(asked, steps), strict=True))
     cells: list[Cell] = []
-    for at, step in enumerate(shown, first):
-        told = reused.get(step.span) if name == _GRAPHS else None
-        if misses_in[at] or told is False:
+    for at in shown:
+        graph = reused.get(steps[at].span) if name == _GRAPHS else None
+        if misses_in[at] or graph is False:
             cells.append("miss")
-        elif hits_in[at] or told:
+        elif hits_in[at] or graph:
             cells.append("hit")
         else:
-            cells.append("counted" if is_all_told else "")
-    return Strip(name, cells, *(total or (hits, misses)))
+            cells.append("counted" if is_counted else "")
+    return Strip(name, cells, hits, misses)
 
 
-def _by_step(asked: _Asked, steps: Sequence[StepInfo]) -> tuple[Array, Array]:
-    """Hits and misses by step; what came between two steps made the second one ready."""
-    at = np.searchsorted(np.array([step.end for step in steps]), asked.at)
-    counts = [
-        np.bincount(at[mask], minlength=len(steps) + 1) for mask in (asked.is_hit, ~asked.is_hit)
-    ]
-    return counts[0], counts[1]
+def _by_steps(
+    asked: Mapping[str, _Asked], steps: Sequence[StepInfo]
+) -> Iterator[tuple[Array, Array]]:
+    """Hits and misses by step, of each task; what came between two made the second one ready."""
+    ends = np.array([step.end for step in steps])
+    for one in asked.values():
+        at = np.searchsorted(ends, one.at)
+        hits, misses = (
+            np.bincount(at[mask], minlength=len(steps) + 1) for mask in (one.is_hit, ~one.is_hit)
+        )
+        yield hits, misses

@@ -20,38 +20,51 @@ def cache_strips_table(found: CacheStrips, current: int, lang: Lang) -> list[Com
         for cell in LEGEND
         if cell in used
     ]
-    rows = [_row(strip, found.steps, current, lang) for strip in found.strips]
+    rows = [_row(strip, found.steps, lang) for strip in found.strips]
     return [
-        html.Table(html.Tbody(rows), className="caches-table"),
+        html.Table(html.Tbody([_numbers(found.steps, current), *rows]), className="caches-table"),
         html.Div(legend, className="legend"),
     ]
 
 
-def _row(strip: Strip, steps: Sequence[int], current: int, lang: Lang) -> Component:
+def _numbers(steps: Sequence[int], current: int) -> Component:
+    """Which column is which step: the first, the last, and the one that is looked at."""
+    told = {steps[0], steps[-1]} - {current - 1, current + 1} | {current}
+    cells = [
+        html.Span(
+            html.Span(f"{step:,}" if step in told else ""),
+            className=f"step-number{' current' if step == current else ''}",
+        )
+        for step in steps
+    ]
+    return html.Tr([html.Th(), html.Td(html.Span(cells, className="cells")), html.Td()], **HIDDEN)
+
+
+def _row(strip: Strip, steps: Sequence[int], lang: Lang) -> Component:
     name = strip.cache
     title = t(f"rendezvous.cache.{name}", lang) if name in ORDER else name.replace("_", " ")
-    cells = _cells(strip, steps, current, lang) if strip.cells else _shares(strip)
-    counts = t("rendezvous.caches.counts", lang, misses=f"{strip.misses:,}", hits=f"{strip.hits:,}")
+    cells = _cells(strip, steps, lang) if strip.cells else _shares(strip)
+    numbers = {"misses": f"{strip.misses:,}", "hits": f"{strip.hits:,}"}
+    key = "counts" if strip.misses or strip.hits else "never"
+    counts = t(f"rendezvous.caches.{key}", lang, **numbers)
     if name == "rendezvous":
         counts = f"{counts}, {t('rendezvous.caches.by_design', lang)}"
     return html.Tr([html.Th(title, scope="row"), html.Td(cells), html.Td(counts)])
 
 
-def _cells(strip: Strip, steps: Sequence[int], current: int, lang: Lang) -> Component:
+def _cells(strip: Strip, steps: Sequence[int], lang: Lang) -> Component:
     drawn = [
-        _mark(cell, t(f"rendezvous.cell.{cell or 'none'}_in", lang, step=f"{step:,}"),
-              is_current=step == current)
+        _mark(cell, t(f"rendezvous.cell.{cell or 'none'}_in", lang, step=f"{step:,}"))
         for step, cell in zip(steps, strip.cells, strict=True)
-    ]  # fmt: skip
+    ]
     missed = [f"{step:,}" for step, cell in zip(steps, strip.cells, strict=True) if cell == "miss"]
     key = "missed_in" if missed else "missed_none"
     words = t(f"rendezvous.caches.{key}", lang, steps=", ".join(missed))
     return html.Span([*drawn, html.Span(words, className="unseen")], className="cells")
 
 
-def _mark(cell: Cell, title: str = "", *, is_current: bool = False) -> Component:
-    kind = f"cell {cell or 'idle'}{' current' if is_current else ''}"
-    return html.Span(className=kind, title=title or None, **HIDDEN)
+def _mark(cell: Cell, title: str = "") -> Component:
+    return html.Span(className=f"cell {cell or 'idle'}", title=title or None, **HIDDEN)
 
 
 def _shares(strip: Strip) -> Component:

@@ -41,7 +41,8 @@ def _matrix(
             share = math.log1p(value(one)) / math.log1p(most) if one and value(one) else 0
             says = t("rendezvous.links.says", lang, count=one.num_keys if one else 0)
             words = str(told(value(one))) if one else "0"
-            cells.append(_cell(f"{source}→{target}", one, words, says, least + span * share))
+            tint = least + span * share if share else 0
+            cells.append(_cell(f"{source}→{target}", one, words, says, tint))
         rows.append(html.Tr([html.Th(source, scope="row"), *cells]))
     shown: dict[str, Any] = {"data-face": face, "aria-label": t(f"rendezvous.links.{face}", lang)}
     return html.Table([html.Thead(head), html.Tbody(rows)], className=f"matrix {face}", **shown)

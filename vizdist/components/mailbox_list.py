@@ -1,6 +1,7 @@
 """The mailboxes of a step as rows: whether value or request came first, and by how much."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,15 +81,14 @@ def _percent(share: float) -> str:
 
 def _line(line: Line, scale: _Scale) -> Component:
     """A row that selects its key, or opens and folds the iterations of a loop."""
-    worst = max(line.rows, key=lambda row: (row.wait_ns, row.early_ns))
+    worst = line.told
     attributes: dict[str, Any] = {"title": _sentence(worst, scale)}
     if line.is_folded:
         attributes |= {"data-edge": line.edge, "aria-expanded": str(line.is_open).lower()}
-        attributes["data-keys"] = " ".join(row.key.rpartition(";")[2] for row in line.rows)
     else:
         attributes |= {"data-sel": f"key:{worst.key}", "data-key": worst.key}
     attributes |= {"data-tensor": worst.tensor, "data-link": _link(worst, scale)}
-    cells = [_name(line, worst, scale), _amount(line, worst, scale.lang), _chart(worst, scale)]
+    cells = [_name(line, worst, scale), _amount(line, worst, scale.lang), _chart(line, scale)]
     kind = " ".join(["mail-grid", "mail-row", *(["inner"] if line.is_inner else []), worst.state])
     row = [*cells, _moved(worst, scale)]
     return html.Li(html.Button(row, type="button", className=kind, **attributes))
@@ -100,21 +100,31 @@ def _link(row: Transfer, scale: _Scale) -> str:
 
 def _name(line: Line, row: Transfer, scale: _Scale) -> Component:
     lang = scale.lang
-    marks = [t(f"rendezvous.state.{row.state}", lang)] if row.state != "done" else []
-    marks += [t("rendezvous.state.deferred", lang)] if row.is_deferred else []
-    if line.is_folded:
-        marks.append(t("rendezvous.mail.iterations", lang, count=len(line.rows)))
-    elif row.frame:
-        marks.append(t("rendezvous.mail.iteration", lang, number=row.iteration))
+    marks = _marks_of_all(line, lang) if line.is_folded else _marks(row, lang)
     route = f"{scale.titles[row.source]} → {scale.titles[row.target]}"
     sign = [html.Span(className="icon icon-right fold-sign", **HIDDEN)] if line.is_folded else []
     return html.Span(
         [
             html.Span([*sign, html.B(row.tensor, className="cut")]),
-            html.Small([html.Span(route), *(html.Em(mark) for mark in marks)]),
+            html.Small([*(html.Em(mark) for mark in marks), html.Span(route)]),
         ],
         className="mail-key",
     )
+
+
+def _marks(row: Transfer, lang: Lang) -> list[str]:
+    """What is not usual with a row, in words."""
+    marks = [t(f"rendezvous.state.{row.state}", lang)] if row.state != "done" else []
+    marks += [t("rendezvous.state.deferred", lang)] if row.is_deferred else []
+    iteration = t("rendezvous.mail.iteration", lang, number=row.iteration)
+    return [*marks, iteration] if row.frame else marks
+
+
+def _marks_of_all(line: Line, lang: Lang) -> list[str]:
+    states: Counter[str] = Counter(row.state for row in line.rows if row.state != "done")
+    states["deferred"] += sum(row.is_deferred for row in line.rows)
+    counted = [f"{n:,} {t(f'rendezvous.state.{state}', lang)}" for state, n in states.items() if n]
+    return [t("rendezvous.mail.iterations", lang, count=len(line.rows)), *counted]
 
 
 def _amount(line: Line, row: Transfer, lang: Lang) -> Component:
@@ -122,9 +132,12 @@ def _amount(line: Line, row: Transfer, lang: Lang) -> Component:
     return html.Span(words, className="mail-bytes")
 
 
-def _chart(row: Transfer, scale: _Scale) -> Component:
+def _chart(line: Line, scale: _Scale) -> Component:
     """Bar, tags and time; the first of value and request stands at the line, with its tag."""
-    axis = scale.axis
+    axis, row = scale.axis, line.told
+    told = _time(row, scale.lang)
+    if line.is_folded:
+        told = t("rendezvous.mail.longest", scale.lang, time=told)
     early, wait = axis.early(row.early_ns), axis.wait(row.wait_ns)
     hollow = " hollow" if row.is_control or row.state == "dead" else ""
     send, recv = f"tag tag-send{hollow}", f"tag tag-recv{hollow}"
@@ -133,13 +146,13 @@ def _chart(row: Transfer, scale: _Scale) -> Component:
             _bar("mail-early", axis.line - early, early),
             _tag(send, axis.line, "end"),
             *([] if row.state == "unclaimed" else [_tag(recv, axis.line, "start")]),
-            _label(_time(row, scale.lang), axis.line - early, "before"),
+            _label(told, axis.line - early, "before"),
         ]
     else:
         end = axis.line + wait
         last = _tag(send, end, "start") if row.first == "receiver" else _cross(end)
         place = (axis.line + wait / 2, "within") if wait > NARROW else (end, "behind")
-        label = _label(_time(row, scale.lang), *place)
+        label = _label(told, *place)
         parts = [_bar("mail-late", axis.line, wait), _tag(recv, axis.line, "middle"), last, label]
     return html.Span(parts, className="mail-chart", style=_line_style(axis))
 

@@ -55,6 +55,12 @@ class Line:
     def bytes(self) -> int:
         return sum(row.bytes for row in self.rows)
 
+    @property
+    def told(self) -> Transfer:
+        """What stands for all of them: the longest wait, of a value that came if one did."""
+        done = [row for row in self.rows if row.state == "done"]
+        return max(done or self.rows, key=lambda row: (row.wait_ns, row.early_ns))
+
 
 @dataclass(frozen=True, slots=True)
 class Arranged:
@@ -156,7 +162,7 @@ def axis_of(rows: Sequence[Transfer]) -> Axis:
     return Axis(line, min((room / root for room, root in sides if root), default=0.0))
 
 
-def _round_times(scale: float, room: float, apart: float = 0.12) -> list[int]:
+def _round_times(scale: float, room: float, apart: float = 0.19) -> list[int]:
     """1, 2 or 5 of a power of ten (ns), from the longest that has room, at least `apart`."""
     if not scale:
         return []

@@ -20,7 +20,8 @@ from vizdist.store.trace import Trace
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
-_KEYS = {"graph": "g", "timeline": "t", "replay": "r", "rendezvous": "v"}  #: single keys that go to a page
+#: Single keys that go to a page.
+_KEYS = {"graph": "g", "timeline": "t", "replay": "r", "rendezvous": "v"}
 
 _INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
 _MANTINE = {

@@ -25,7 +25,7 @@ def loss_figure(
     names = _names(lines)
     right = 20 + _LETTER_PX * SCALE[theme] * max(map(len, names.values()), default=0)
     figure = blank(theme, margin={"l": 34, "r": right, "t": OVER_PX * SCALE[theme], "b": 26})
-    _set_axes(figure, lines)
+    set_axes(figure, lines)
     for at, (task, points) in enumerate(lines.items()):
         _draw_line(figure, task, points, _DASHES[at % len(_DASHES)], theme, words)
     _name_ends(figure, lines, names, theme)
@@ -48,7 +48,7 @@ def _range(lines: Mapping[str, Sequence[Point]]) -> tuple[float, float]:
     return (0 if 0 <= low < 0.35 * high else low - air), high + air
 
 
-def _set_axes(figure: go.Figure, lines: Mapping[str, Sequence[Point]]) -> None:
+def set_axes(figure: go.Figure, lines: Mapping[str, Sequence[Point]]) -> None:
     steps = [number for points in lines.values() for number, _ in points]
     first, last = min(steps, default=0), max(steps, default=1)
     air = 0.02 * ((last - first) or 1)

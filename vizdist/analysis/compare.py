@@ -1,0 +1,146 @@
+"""Runs side by side: what a step of each took, moved and waited for, and what is not alike."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved, tensor_of_key
+from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.graph_diff import GraphDiff, graph_diff
+from vizdist.analysis.loss_curve import LossCurve, Point, loss_curve
+from vizdist.analysis.run_facts import Fact, conditions, outcomes
+from vizdist.analysis.step_split import Lane, TaskSplit, lanes_of_step, split_of_client
+from vizdist.analysis.step_times import step_times
+from vizdist.analysis.steps import step_numbers
+from vizdist.store.graphs import GraphTable
+from vizdist.store.trace import StepInfo, Trace
+
+LETTERS = "ABCD"  #: one a run, in the order in which they were asked for
+
+
+class PathKey(NamedTuple):
+    """An op on the critical path, or a tensor under way; "" where no span is known."""
+
+    name: str
+    part: str  #: one of step_split.CLASSES
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """`step` is the one shown, with its lanes and its leader's split; None if none ever ended.
+
+    `path` are the ns that each name has of the step's critical path.
+    """
+
+    letter: str
+    trace: Trace
+    step: StepInfo | None
+    split: TaskSplit | None
+    lanes: tuple[Lane, ...]
+    path: Mapping[PathKey, int]
+    moved: BytesMoved
+    loss: LossCurve
+    graph: GraphTable | None
+
+    @property
+    def took(self) -> int:
+        return self.step.duration if self.step else 0
+
+    @property
+    def pairs(self) -> dict[Pair, int]:
+        """Bytes a step from one device to another."""
+        steps = self.moved.num_steps
+        return {pair: round(count / steps) for pair, count in self.moved.by_device.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`asked` is the step that was asked for, None: each run's step of median length.
+
+    `graphs` is None where a run has none; `numbers` are the steps that all runs hold.
+    """
+
+    runs: tuple[ComparedRun, ...]
+    asked: int | None
+    numbers: tuple[int, ...]
+    graphs: GraphDiff | None
+    facts: tuple[Fact, ...]
+
+    @property
+    def timed(self) -> list[ComparedRun]:
+        return [run for run in self.runs if run.step]
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether nothing here tells one run from another."""
+        told = [
+            (run.took, run.split and run.split.parts, run.path, run.pairs, run.loss.lines)
+            for run in self.runs
+        ]
+        is_same = all(one == told[0] for one in told)
+        graphs_alike = self.graphs is None or self.graphs.none
+        return is_same and graphs_alike and not any(fact.differs for fact in self.facts)
+
+
+def compare(traces: Sequence[Trace], asked: int | None = None) -> Comparison:
+    """Up to four traces, beside each other; the same one may come twice."""
+    runs = tuple(_run(letter, trace, asked) for letter, trace in zip(LETTERS, traces, strict=False))
+    graphs = [run.graph for run in runs]
+    known = [graph for graph in graphs if graph is not None]
+    diff = graph_diff(known) if len(known) == len(runs) else None
+    held = [set(step_numbers(trace)) for trace in traces if trace.steps]
+    numbers = tuple(sorted(set.intersection(*held))) if held else ()
+    facts = (*conditions(traces), *outcomes(traces, graphs))
+    return Comparison(runs, asked, numbers, diff, facts)
+
+
+def _run(letter: str, trace: Trace, asked: int | None) -> ComparedRun:
+    step = _shown(trace, asked)
+    path = critical_path(trace, step) if step else None
+    return ComparedRun(
+        letter,
+        trace,
+        step,
+        split_of_client(trace, step) if step else None,
+        tuple(lanes_of_step(trace, step)) if step else (),
+        _on_path(trace, path) if path else {},
+        bytes_moved(trace),
+        loss_curve(trace),
+        trace.graph(step),
+    )
+
+
+def _shown(trace: Trace, asked: int | None) -> StepInfo | None:
+    """The step of this number, or one of median length."""
+    found = (step for step in trace.steps if step.number == asked)
+    return next(found, None) or step_times(trace).typical
+
+
+def _on_path(trace: Trace, path: CriticalPath) -> dict[PathKey, int]:
+    found: Counter[PathKey] = Counter()
+    spans = trace.all.take(np.array([max(piece.place, 0) for piece in path.pieces]))
+    titles = map(_title, spans.text("name"), spans.text("key"))
+    for piece, title in zip(path.pieces, titles, strict=True):
+        name = title if piece.place >= 0 else ""
+        found[PathKey(name, piece.part)] += piece.end - piece.start
+    return dict(found)
+
+
+def _title(name: str, key: str) -> str:
+    """What runs or travels in a span: its op, or its tensor."""
+    return tensor_of_key(key) if key else name
+
+
+def largest_gap(lines: Sequence[Sequence[Point]]) -> tuple[int, float] | None:
+    """(step, difference) where losses lie farthest apart; None if no step has all of them."""
+    tables = [dict(line) for line in lines]
+    shared = set.intersection(*map(set, tables)) if tables else set()
+    gaps = [(number, _gap([table[number] for table in tables])) for number in sorted(shared)]
+    return max(gaps, key=lambda gap: gap[1], default=None)
+
+
+def _gap(values: Sequence[float]) -> float:
+    return max(values) - min(values)

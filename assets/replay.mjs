@@ -17,6 +17,7 @@ import { amend } from "./selection.mjs";
 import { textures } from "./shapes.mjs";
 import { sourceOf } from "./sources.mjs";
 
+const LEAST_ZOOM = 0.5;
 const TOKEN_MS = 180; // for a wire, when the viewer steps
 const PACE = 5; // instants a second
 const LONGEST_S = 60; // that playing a step takes
@@ -281,6 +282,12 @@ export class ReplayView extends GraphView {
   }
 
   // ---- picture ----
+
+  /** The whole graph, as long as its signs are seen. */
+  fit() {
+    super.fit(true);
+    if (this.zoom < LEAST_ZOOM) super.fit();
+  }
 
   scene() {
     return { ...super.scene(), found: null, lit: null };

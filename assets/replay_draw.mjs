@@ -5,31 +5,40 @@ import { ellipsis, font, haloText, inkOn, mix, textWidth } from "./core.mjs";
 import { halfTile } from "./graph_draw.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import { ROUND, TAGS, hueOf } from "./graph_model.mjs";
-import { place, stroke } from "./graph_wires.mjs";
+import { place, stroke, touch } from "./graph_wires.mjs";
 import { FLAG, LOST, TAKEN, WAITING, endOf, keyHas, openKeys } from "./replay_model.mjs";
 import { tensorOf } from "./replay_words.mjs";
 import { roundRect } from "./shapes.mjs";
 
 const TOKEN = 13; // radius
-const APART = 0.16; // of a wire, between two tokens at one place of it
+const APART = 0.16; // of a wire: nearer ones stand side by side
+const BEFORE = 19; // pixels of its wire between a Recv and the sign that it waits
 const LOOP_OPS = new Set(["Enter", "Merge", "Switch", "NextIteration", "Exit", "LoopCond"]);
+
+const ramps = new WeakMap();
 
 /** Four steps from light to dark, in the dark theme from dark to light; an iteration has one. */
 export function ramp(theme) {
-  const { panel, compute, ink } = theme;
-  return theme.isDark
-    ? [mix(panel, compute, 0.3), mix(panel, compute, 0.85), mix(compute, ink, 0.42),
-      mix(compute, ink, 0.82)]
-    : [mix(panel, compute, 0.14), mix(panel, compute, 0.46), mix(panel, compute, 0.86),
-      mix(compute, ink, 0.5)];
+  if (!ramps.has(theme)) {
+    const { panel, compute, ink } = theme;
+    const steps = theme.isDark
+      ? [[panel, compute, 0.3], [panel, compute, 0.85], [compute, ink, 0.42], [compute, ink, 0.82]]
+      : [[panel, compute, 0.14], [panel, compute, 0.46], [panel, compute, 0.86],
+        [compute, ink, 0.5]];
+    ramps.set(theme, steps.map(([from, to, share]) => mix(from, to, share)));
+  }
+  return ramps.get(theme);
 }
 
 export const colourOf = (theme, iteration) => ramp(theme)[Math.max(0, iteration) % 4];
 
+const lengthsOf = (points) => points.slice(1)
+  .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
+const lengthOf = (points) => Math.max(1, lengthsOf(points).reduce((sum, one) => sum + one, 0));
+
 /** The point of a polyline at a share of its length, 0 … 1. */
 export function pointAt(points, share) {
-  const lengths = points.slice(1)
-    .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
+  const lengths = lengthsOf(points);
   let rest = Math.min(1, Math.max(0, share)) * lengths.reduce((sum, length) => sum + length, 0);
   for (const [i, length] of lengths.entries()) {
     if (rest <= length || i === lengths.length - 1) {
@@ -77,8 +86,10 @@ function drawTileState(ctx, scene, tile) {
     if (zoom >= 0.5) drawSign(ctx, scene, tile, x, y, half, ink, isTexture);
   }
   const iteration = replay.item.iteration[state.item];
-  if (iteration >= 0 && (state.running || state.isLoopNode) && zoom >= 0.5) {
-    drawToken(ctx, theme, x + half, y - half, 8.5 * Math.min(1, zoom), iteration, state.isDead);
+  const isBadged = state.running || state.isLoopNode || tile.count > 1;
+  if (iteration >= 0 && isBadged && zoom >= 0.5) {
+    const r = zoom < 0.7 ? 6 : 8.5;
+    drawToken(ctx, theme, x + half, y - half, r, iteration, state.isDead);
   }
 }
 
@@ -98,6 +109,7 @@ function drawSign(ctx, { theme, zoom }, tile, x, y, half, ink, isTexture) {
 function fillOf({ theme, textures, replay }, tile, state) {
   if (state.running) return theme[hueOf(tile.kind)];
   if (state.isReady) return textures.dots;
+  if (tile.count > 1) return null; // some of a scope may be dead, and of different iterations
   if (state.isDead) return textures.hatch;
   if (state.isLoopNode) return colourOf(theme, replay.item.iteration[state.item]);
   return null;
@@ -128,7 +140,7 @@ export function tileStates(replay, now, tileOf) {
 
 // ---- tokens ----
 
-/** Where the tokens are: {row, state, x, y, r, share}; two at one place stand side by side. */
+/** Where the tokens are: {row, state, x, y, r, wire}; two at one place stand side by side. */
 function tokenSpots(scene) {
   const { replay, now, model, wireOf, shares, zoom, only } = scene;
   const used = new Map();
@@ -138,16 +150,17 @@ function tokenSpots(scene) {
     if (!wire || now.states[row] === LOST) continue;
     if (only && wire.from !== only && wire.to !== only) continue;
     const isWaiting = now.states[row] === WAITING;
-    const moved = isWaiting ? 1 : 0.09 + 0.82 * (shares.get(row) ?? 0);
-    const slot = `${wire.id} ${Math.round(moved / APART)}`;
-    const turn = isWaiting ? 0 : used.get(slot) ?? 0;
-    if (!isWaiting) used.set(slot, turn + 1);
-    const away = moved > 0.5 ? -turn * APART : turn * APART;
     const points = wire.points.map(([x, y]) => place(scene)(x, y));
-    const [x, y] = pointAt(points, moved + away);
+    const moved = isWaiting ? 1 - Math.min(0.5, (BEFORE * zoom) / lengthOf(points))
+      : 0.09 + 0.82 * (shares.get(row) ?? 0);
+    const slot = `${wire.id} ${isWaiting ? "waits" : Math.round(moved / APART)}`;
+    const turn = used.get(slot) ?? 0;
+    used.set(slot, turn + 1);
+    if (isWaiting && turn) continue; // one sign, however many iterations wait there
     const isControl = keyHas(replay, row, FLAG.CONTROL);
-    const r = Math.max(5, TOKEN * Math.min(1, zoom)) * (isControl ? 0.75 : 1);
-    spots.push({ row, state: now.states[row], x, y, r, wire });
+    const r = Math.max(5, TOKEN * Math.min(1, zoom)) * (isControl || isWaiting ? 0.75 : 1);
+    const [x, y] = pointAt(points, moved);
+    spots.push({ row, state: now.states[row], x: x - turn * (2 * r + 1), y, r, wire });
   }
   return spots;
 }
@@ -191,10 +204,10 @@ export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
   ctx.textBaseline = "alphabetic";
 }
 
-/** A receiver that waits: its tag in the texture of waiting. */
+/** A receiver that waits: a place for a token in the texture of waiting, before its tag. */
 function drawAwaited(ctx, { theme, textures, chosen }, { row, x, y, r }) {
   ctx.beginPath();
-  ctx.arc(x, y, r * 0.95, 0, 7);
+  ctx.arc(x, y, r, 0, 7);
   ctx.fillStyle = textures.hatch;
   ctx.fill();
   if (chosen?.row === row) stroke(ctx, theme.outline, 2.6, [2.5, 2.5]);
@@ -205,17 +218,22 @@ function drawAwaited(ctx, { theme, textures, chosen }, { row, x, y, r }) {
 function drawTokenNames(ctx, scene, spots) {
   const { theme, words, replay, chosen, zoom } = scene;
   if (zoom < 0.5) return;
-  ctx.textAlign = "left";
+  ctx.textAlign = "right"; // the names of wires stand on the other side
   ctx.textBaseline = "middle";
   const style = font(11.5, 650);
   ctx.font = style;
+  const taken = spots.map(({ x, y, r }) => ({ x: x - r, y: y - r, w: 2 * r, h: 2 * r }));
   for (const { row, state, x, y, r } of spots) {
     const isDead = keyHas(replay, row, FLAG.DEAD) && state !== WAITING && state !== TAKEN;
     const isChosen = chosen?.row === row;
     if (!isDead && !isChosen) continue;
     const text = isChosen ? tensorOf(replay, row) : words.dead;
     const short = ellipsis(text, (t) => textWidth(ctx, t, style), 150);
-    haloText(ctx, short, x + r + 6, y + 0.5, theme.ink, theme.bg);
+    const w = textWidth(ctx, short, style);
+    const spot = { x: x - r - 5 - w, y: y - 7, w, h: 14 };
+    if (!isChosen && taken.some((other) => touch(spot, other))) continue;
+    taken.push(spot);
+    haloText(ctx, short, x - r - 5, y + 0.5, theme.ink, theme.bg);
   }
   ctx.textBaseline = "alphabetic";
 }

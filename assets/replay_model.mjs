@@ -52,6 +52,7 @@ export function index(replay) {
     }
   }
   replay.turns = turnsOf(replay);
+  replay.outerTurns = replay.turns.filter((turn) => !isInner(replay.turns, turn));
   const isControlLoop = replay.names.map((name) => name.startsWith(CONTROL_LOOP));
   replay.loopItems = itemsOf(replay, (i) => replay.item.kind[i] === OP
     && isControlLoop[replay.item.name[i]] && MACHINE.includes(replay.ops[replay.item.op[i]]));
@@ -101,6 +102,14 @@ function turnsOf({ item }) {
     }
   }
   return [...turns.values()].sort((a, b) => a.begin - b.begin || a.iteration - b.iteration);
+}
+
+/** Whether the whole loop of a turn lies in one turn of another loop. */
+function isInner(turns, { loop }) {
+  const own = turns.filter((turn) => turn.loop === loop);
+  const begin = Math.min(...own.map((turn) => turn.begin));
+  const end = Math.max(...own.map((turn) => turn.end));
+  return turns.some((turn) => turn.loop !== loop && turn.begin <= begin && turn.end >= end);
 }
 
 /** Which items are of a turn: ops of a loop and iteration, Sends and Recvs too. */
@@ -193,7 +202,8 @@ export function queues(replay, now) {
   for (const i of now.running) at(item.place[i]).running.push(i);
   for (const i of now.ready) at(item.place[i]).ready.push(i);
   for (let row = 0; row < key.count; row += 1) {
-    if (now.states[row] === WAITING && found.has(key.to[row])) at(key.to[row]).awaited.push(row);
+    const isAwaited = now.states[row] === WAITING && !keyHas(replay, row, FLAG.CLIENT);
+    if (isAwaited && found.has(key.to[row])) at(key.to[row]).awaited.push(row);
   }
   return [...found.values()].sort((a, b) => a.place - b.place);
 }

@@ -3,7 +3,7 @@
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
 import {
-  CALL, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, endOf, keyHas, keyText,
+  CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, endOf, keyHas, keyText,
   machines, openKeys, queues, spanOf, turnStates, upTo,
 } from "./replay_model.mjs";
 import { fill, nameOf, placeName, tell, tensorOf } from "./replay_words.mjs";
@@ -11,6 +11,7 @@ import { fill, nameOf, placeName, tell, tensorOf } from "./replay_words.mjs";
 const MOST_KEYS = 40;
 const MOST_READY = 6;
 const MOST_TURNS = 6; // of a loop, the latest
+const MOST_LOOPS = 4; // the outer one and the latest
 const MOST_ROWS = 200; // of the table, on either side of now
 
 /** An element with text or children; `attributes` are set as they are, `data-sel` among them. */
@@ -24,9 +25,10 @@ export function make(tag, attributes = {}, ...children) {
 }
 
 /** A token as it stands in the list: its colour is a class, so that themes change it. */
-function token(iteration, isDead) {
+function token(iteration, isDead, isAwaited = false) {
   const number = iteration >= 0 ? String(iteration) : "";
-  const kind = isDead ? "dead" : `ramp-${Math.max(0, iteration < 0 ? 1 : iteration) % 4}`;
+  const ramp = `ramp-${(iteration < 0 ? 1 : iteration) % 4}`;
+  const kind = isAwaited ? "void" : isDead ? "dead" : ramp;
   return make("span", { class: `token ${kind}`, "aria-hidden": "true" }, number);
 }
 
@@ -44,7 +46,7 @@ export function panels(replay, now, words, chosen) {
 }
 
 function mailboxes(replay, now, words, chosen, counts) {
-  const open = counts[1] + counts[WAITING] + counts[FLIGHT];
+  const open = counts[EARLY] + counts[WAITING] + counts[FLIGHT];
   const note = fill(words.open_taken, { open: grouped(open), taken: grouped(counts[TAKEN]) });
   const rows = openKeys(replay, now);
   if (chosen?.row !== undefined && !rows.includes(chosen.row)) rows.unshift(chosen.row);
@@ -62,47 +64,57 @@ function mailbox(replay, now, words, row, chosen) {
   const state = now.states[row];
   const end = endOf(replay, row);
   const isDead = keyHas(replay, row, FLAG.DEAD);
-  const holds = state === TAKEN || state === FLIGHT || STATES[state] === "early";
+  const holds = isThere(state);
   const name = tensorOf(replay, row) + (keyHas(replay, row, FLAG.CONTROL) ? " ^" : "");
-  const to = placeName(replay, replay.key.to[row]);
-  const slot = `tag tag-recv${state === WAITING ? "" : " empty"}`;
+  const to = isOfClient(replay, replay.key.recv[row]) ? words.client
+    : placeName(replay, replay.key.to[row]);
+  const slot = `tag tag-recv${state === WAITING ? "" : " vacant"}`;
   const button = make(
     "button",
     {
       type: "button", class: "mailbox", "data-sel": `key:${keyText(replay, row)}`,
       "data-state": STATES[state], "aria-pressed": String(chosen?.row === row),
     },
-    holds ? token(replay.item.iteration[end], isDead) : make("span", { class: "token void" }),
-    make("span", { class: "letter" }, make("b", {}, name), ` → ${to}`),
+    token(replay.item.iteration[end], isDead, !holds),
+    make("span", { class: "letter" }, make("b", {}, make("bdi", {}, name)), make("span", {}, `→ ${to}`)),
     make("span", { class: slot, "aria-hidden": "true" }),
-    make("span", { class: "state" }, stateText(replay, now, words, row, isDead)),
+    make("span", { class: "state" }, ...stateOf(replay, now, words, row)
+      .map((text, at) => make(at ? "small" : "span", {}, text))),
   );
   return button;
 }
+
+/** Whether there is a value: before that nobody knows whether it will be dead. */
+const isThere = (state) => state === TAKEN || state === FLIGHT || state === EARLY;
+
+const isOfClient = ({ item }, end) => end >= 0 && (item.flags[end] & FLAG.CLIENT) !== 0;
 
 /** A key in one line: what travels from where to where, and what is so with it. */
 export function keyLine(replay, now, words, row) {
   const iteration = replay.item.iteration[endOf(replay, row)];
   const [from, to] = [replay.key.from[row], replay.key.to[row]]
     .map((place) => placeName(replay, place));
-  const state = stateText(replay, now, words, row, keyHas(replay, row, FLAG.DEAD));
+  const state = stateOf(replay, now, words, row).join(" · ");
   return `${tagged(tensorOf(replay, row), iteration)} · ${from} → ${to} · ${state}`;
 }
 
-/** In words: what is so, since when, and that it is dead. */
-function stateText({ key, item }, now, words, row, isDead) {
+/** In words: what is so, and that it is dead; then since when, and how much. */
+function stateOf(replay, now, words, row) {
+  const { key, item } = replay;
   const state = STATES[now.states[row]];
+  const isDead = isThere(now.states[row]) && keyHas(replay, row, FLAG.DEAD);
   const since = {
     early: now.time - key.sent[row], waiting: now.time - key.asked[row],
     flight: now.time - key.met[row], taken: key.taken[row] - key.met[row],
     lost: key.lost[row] - key.asked[row],
   }[state];
   const bytes = key.recv[row] >= 0 ? item.bytes[key.recv[row]] : 0;
-  return [
-    words.states[state] ?? "", isDead ? words.dead : "",
+  const facts = [
     since > 0 && since < Infinity ? formatNs(since) : "",
     state === "flight" && bytes ? formatBytes(bytes) : "",
-  ].filter(Boolean).join(" · ");
+  ];
+  const said = [words.states[state] ?? "", isDead ? words.dead : ""];
+  return [said, facts].map((parts) => parts.filter(Boolean).join(" · ")).filter(Boolean);
 }
 
 function readyQueues(replay, now, words) {
@@ -162,7 +174,9 @@ function deadNote(replay, now, words) {
 function loops(replay, now, words) {
   const turns = turnStates(replay, now);
   const found = [];
-  for (const loop of new Set(turns.map((turn) => turn.loop))) {
+  const shown = [...new Set(turns.map((turn) => turn.loop))];
+  const latest = shown.length > MOST_LOOPS ? [shown[0], ...shown.slice(1 - MOST_LOOPS)] : shown;
+  for (const loop of latest) {
     const own = turns.filter((turn) => turn.loop === loop);
     const { name, parallel } = replay.loops[loop];
     const title = fill(parallel ? words.loop_parallel : words.loop, { name, count: parallel });

@@ -4,7 +4,7 @@
 import { Surface, font, formatNs, gestures, grouped, onThemeChange, readTheme } from "./core.mjs";
 import { markChoice } from "./graph_controls.mjs";
 import { colourOf } from "./replay_draw.mjs";
-import { OP, endOfReplay, turnStates } from "./replay_model.mjs";
+import { OP, endOfReplay } from "./replay_model.mjs";
 import { make } from "./replay_panels.mjs";
 import { fill, placeName, sentence } from "./replay_words.mjs";
 import { roundRect } from "./shapes.mjs";
@@ -177,7 +177,7 @@ export class Transport {
   drawTurns(ctx, width, step) {
     const { view, theme } = this;
     const [, last] = this.range;
-    this.lanes ??= lanesOf(view.replay.turns);
+    this.lanes ??= lanesOf(view.replay.outerTurns);
     ctx.font = font(10.5, 650);
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
@@ -265,7 +265,8 @@ export class Transport {
       element("flight").textContent = "";
       return;
     }
-    const count = turnStates(replay, now).filter(({ state }) => state === "running").length;
+    const count = replay.outerTurns
+      .filter(({ begin, end }) => begin <= now.time && now.time < end).length;
     element("flight").textContent = count ? fill(words.in_flight, { count }) : words.none_in_flight;
   }
 

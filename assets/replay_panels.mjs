@@ -76,7 +76,8 @@ function mailbox(replay, now, words, row, chosen) {
       "data-state": STATES[state], "aria-pressed": String(chosen?.row === row),
     },
     token(replay.item.iteration[end], isDead, !holds),
-    make("span", { class: "letter" }, make("b", {}, make("bdi", {}, name)), make("span", {}, `→ ${to}`)),
+    make("span", { class: "letter" }, make("b", {}, make("bdi", {}, name)),
+      make("span", {}, `→ ${to}`)),
     make("span", { class: slot, "aria-hidden": "true" }),
     make("span", { class: "state" }, ...stateOf(replay, now, words, row)
       .map((text, at) => make(at ? "small" : "span", {}, text))),

@@ -26,11 +26,10 @@ def command(arguments: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
+def running(*arguments: str, cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
     """The command while it runs; whatever happens, its whole tree is gone afterwards."""
-    process = subprocess.Popen(
-        command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command(arguments), stdout=pipe, stderr=pipe, text=True, cwd=cwd)
     try:
         yield process
     finally:

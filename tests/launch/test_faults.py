@@ -1,6 +1,8 @@
 """Faults on real processes: one root cause in time, or a run that goes on; the trace has both."""
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.launch.commands import command, manifest
+from tests.launch.commands import command, manifest, pid_of, running, until
 from vizdist.store.trace import Trace, open_trace
 
 pytestmark = pytest.mark.cluster
@@ -95,6 +97,54 @@ def test_a_worker_that_dies_comes_back_alone_and_the_others_do_not_stop(tmp_path
     assert len(told(trace, "task.restart")) == 1
     steps = [trace.spans(step=n, kinds=["session.run"], tasks=["worker:1"]) for n in (4, 5, 30)]
     assert [len(each) for each in steps] == [1, 2, 1]
+
+
+SLOW_TO_START = """
+import os
+import time
+from pathlib import Path
+from torch import nn, ones
+from tracer.launch.plan import SCRATCH_VARIABLE
+
+
+def make():
+    while SCRATCH_VARIABLE in os.environ and not Path("go").exists():  # in a task, not the launcher
+        time.sleep(0.02)
+    data = ones(8, 2), ones(8, 1)
+    return {"module": nn.Linear(2, 1), "loss": nn.functional.mse_loss, "data": data}
+"""
+
+
+@pytest.mark.slow
+def test_a_parameter_server_that_dies_before_the_first_step_comes_back_too(tmp_path: Path) -> None:
+    """Without a checkpoint: nothing is lost yet."""
+    (tmp_path / "model.py").write_text(SLOW_TO_START)
+    out = tmp_path / "t"
+    flags = (
+        "--strategy",
+        "parameter_server_v1",
+        "--workers",
+        "2",
+        "--steps",
+        "4",
+        "--restart",
+        "1",
+    )
+    with running("run", "model:make", *flags, "--out", str(out), cwd=tmp_path) as process:
+        os.kill(pid_of(out, "ps:0"), signal.SIGKILL)
+        until(lambda: restarts(out, "ps:0"), "its death to be seen")
+        (tmp_path / "go").touch()
+        errors = process.communicate(timeout=LIMIT_S)[1]
+        assert process.returncode == 0, errors
+    trace = open_trace(out)
+    assert len(told(trace, "task.restart")) == 1
+    steps = [len(trace.spans(step=n, kinds=["session.run"])) for n in range(1, 5)]
+    assert steps == [2, 2, 2, 2]
+
+
+def restarts(out: Path, task: str) -> list[str]:
+    (found,) = [each["restarts"] for each in manifest(out)["tasks"] if each["task"] == task]
+    return list(found)
 
 
 @pytest.mark.slow

@@ -90,12 +90,11 @@ def test_an_error_of_its_own_comes_before_the_loss_of_a_peer() -> None:
 
 def test_who_lives_and_answers_nobody_is_told_apart_from_who_died() -> None:
     watch = running()
-    assert watch.silent is None
     lost = Event(W0, "failed", {"code": "UNAVAILABLE", "message": "ping timeout", "task": "ps:0"})
     watch.take(lost)
-    assert watch.silent == PS
+    told = [watch.silent]
     watch.take(killed(PS, step=7))
-    assert watch.silent is None
+    assert [*told, watch.silent] == [PS, None]
 
 
 def test_an_error_is_blamed_on_the_task_that_it_names() -> None:
@@ -175,10 +174,47 @@ def test_each_task_has_so_many_lives_and_no_more() -> None:
     assert str(watch.root_cause) == "worker:1 in step 12: was killed by SIGKILL"
 
 
-def test_a_death_before_the_first_step_fails_the_run() -> None:
-    watch = Watch((PS, W0), frozenset({W0}), restarts=3)
+def test_after_a_death_before_the_first_step_all_begin_again_with_nothing_to_lose() -> None:
+    watch = Watch((PS, W0), frozenset({W0}), restarts=1)
     for task in (PS, W0):
         watch.take(serving(task))
+    assert watch.take(killed(PS, step=0)) is Phase.SETTING_UP
+    again, remake = watch.orders()
+    assert (again.command, again.task) == ("restart", PS)
+    assert remake == ("remake", W0, {"round": 1, "leads": True, "has_begun": False})
+    watch.take(serving(PS))
+    watch.take(lost(W0))  # of the round before
+    assert watch.take(ready(W0, 1)) is Phase.RUNNING
+    assert watch.take(killed(PS, step=1)) is Phase.FAILED
+
+
+def test_a_client_that_dies_before_the_first_step_begins_as_at_first() -> None:
+    watch = Watch((PS, W0, W1), frozenset({W0, W1}), restarts=1)
+    for task in (PS, W0, W1):
+        watch.take(serving(task))
+    watch.take(ready(W1))
+    assert watch.take(killed(W0, step=0)) is Phase.SETTING_UP
+    watch.take(serving(W0))
+    restart, cluster = watch.orders()
+    assert (restart.command, restart.task) == ("restart", W0)
+    assert cluster == ("cluster", W0, {"round": 0, "leads": True, "has_begun": False})
+    assert watch.take(ready(W0)) is Phase.RUNNING
+
+
+def test_a_task_that_dies_while_others_come_up_is_waited_for() -> None:
+    """Whether it had said its address or not."""
+    watch = Watch((PS, W0), frozenset({W0}), restarts=1)
+    watch.take(serving(PS))
+    assert watch.take(killed(PS, step=0)) is Phase.STARTING
+    assert watch.take(killed(W0, step=0)) is Phase.STARTING
+    assert orders(watch) == [("restart", PS, None), ("restart", W0, None)]
+    assert watch.take(serving(W0)) is Phase.STARTING
+    assert watch.take(serving(PS)) is Phase.SETTING_UP
+    assert orders(watch) == []  # all hear of the cluster together
+
+
+def test_without_restarts_a_death_before_the_first_step_fails_the_run() -> None:
+    watch = Watch((PS, W0), frozenset({W0}))
     assert watch.take(killed(PS, step=0)) is Phase.FAILED
 
 

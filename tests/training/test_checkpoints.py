@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from tracer.model.refusal import Refusal
 from tracer.ops.tensor_file import TensorFile, write_tensors
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.training.checkpoint import MOST_KEPT, CheckpointError, Checkpoints
-from tracer.training.line import Line, Ready
+from tracer.training.line import Line, Ready, Round
 from tracer.workloads.digits_mlp import workload
 from tracer.workloads.workload import Workload
 
@@ -87,7 +88,7 @@ def losing(at: int, lose: Callable[[MasterInterface], None]) -> Callable[[Master
                 lose(master)
                 raise StepError("UNAVAILABLE", "the connection ended")
 
-        return Line(on_step, recover=lambda _: True)
+        return Line(on_step, recover=lambda _: Round(leads=True))
 
     return line_of
 
@@ -126,6 +127,46 @@ def test_without_a_checkpoint_lost_variables_end_the_run_by_name() -> None:
     with pytest.raises(StepError, match=r"fc1/weight, fc1/bias, .*--checkpoint DIR") as caught:
         trained(workload(), "one_device", 12, line_of=losing(9, forget))
     assert caught.value.code == "FAILED_PRECONDITION"
+
+
+def test_variables_lost_before_the_first_step_are_made_anew(strategy: str, whole: Run) -> None:
+    """Nothing is undone by that; the client had lined up when it heard of the loss."""
+
+    def line_of(master: MasterInterface) -> Line:
+        starts: list[Ready] = []
+
+        def line_up(ready: Ready) -> int:
+            starts.append(ready)
+            if len(starts) == 1:
+                forget(master)
+                raise StepError("ABORTED", "a task of this session died and is started again")
+            return ready.step
+
+        return Line(line_up=line_up, recover=lambda _: Round(leads=True, has_begun=False))
+
+    run = trained(with_adam(), strategy, 12, line_of=line_of)
+    assert run.fitted.losses == whole.fitted.losses
+    assert same(run, whole)
+
+
+def test_sessions_that_could_not_be_made_at_first_are_made_after_the_loss() -> None:
+    """The death of another task reaches a client while it makes its first session."""
+
+    def line_of(master: MasterInterface) -> Line:
+        make, failed = master.make_callable, list[object]()
+
+        def once(*names: Any) -> int:
+            if not failed:
+                failed.append(names)
+                forget(master)
+                raise StepError("UNAVAILABLE", "the connection ended")
+            return make(*names)
+
+        master.make_callable = once  # type: ignore[assignment, method-assign]
+        return Line(recover=lambda _: Round(leads=True, has_begun=False))
+
+    run = trained(workload(), "one_device", 3, line_of=line_of)
+    assert len(run.fitted.losses) == 3
 
 
 def test_a_client_goes_on_where_the_line_says(tmp_path: Path) -> None:

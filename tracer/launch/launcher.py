@@ -20,7 +20,7 @@ from tracer.launch.child import Event
 from tracer.launch.crew import Crew
 from tracer.launch.failure import Failure, RunFailed, failure_from
 from tracer.launch.jobs import Client, Job, drive
-from tracer.launch.plan import Plan
+from tracer.launch.plan import Life, Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.recording import spans_told, warnings_of
 from tracer.launch.signals import undisturbed
@@ -202,7 +202,8 @@ class Launcher:
         if order.command == RESTART:
             attempt = self._watch.attempts[task]
             _log.warning("%s %s; it is started again", task, facts["cause"])
-            address = self._watch.addresses[task]["address"]
+            known = self._watch.addresses.get(task)  # none: it died before it could say it
+            address = known["address"] if known else Life().address
             self._crew.restart(task, address, attempt, facts["cause"])
             return
         if order.command == "go" and facts["step"] is not None:

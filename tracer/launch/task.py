@@ -1,7 +1,7 @@
 """One task process: serve, learn the cluster, drive its steps if it is a client, stop when told."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
 from tracer.server import LocalServer, Server, ServerConfig
-from tracer.training.line import Again, Line, Ready
+from tracer.training.line import Again, Line, Ready, Round
 
 FindJob = Callable[[Plan], Job]
 
@@ -92,7 +92,7 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
         server.join(cluster)
         if task in job.clients:
             line = LauncherLine(control, plan, StepCounter(scratch, task), told.get("round", 0))
-            again = Again(life.done, told["leads"]) if life.attempt else None
+            again = Again(life.done, round_of(told)) if "leads" in told else None
             client = Client(task, server.master, cluster, recorder, line.line, again, life.attempt)
             _drive(control, job, client, scratch)
         control.wait_for_stop()
@@ -126,14 +126,19 @@ class LauncherLine:
                 break
         return ready.step if told["step"] is None else int(told["step"])
 
-    def _recover(self, error: StepError) -> bool:
+    def _recover(self, error: StepError) -> Round:
         self._control.tell("lost", round=self._round, **failed_facts(error))
         try:
             told = self._control.wait(REMAKE, self._plan.limits.connect_s)
         except TimeoutError:
             raise error from None
         self._round = told["round"]
-        return bool(told["leads"])
+        return round_of(told)
+
+
+def round_of(told: Mapping[str, Any]) -> Round:
+    """What a `remake` says to a client, and a `cluster` to one that was started again."""
+    return Round(told["leads"], told["has_begun"])
 
 
 def failed_facts(error: StepError) -> dict[str, Any]:

@@ -6,6 +6,8 @@ plain test. Where tasks may be started again, a death is no failure:
     a client dies    it alone is started again, and goes on when it is ready
     another task     it is started again, and every client makes its sessions anew: a new *round*.
                      One of them leads: it restores the variables. All go on together.
+
+Before the first step of any client nothing can be lost, and whoever leads makes the variables anew.
 """
 
 from collections import Counter
@@ -111,11 +113,13 @@ class Watch:
 
     def _serves(self, event: Event) -> None:
         self.addresses[event.task] = event.facts
-        if self.phase is Phase.STARTING and len(self.addresses) == len(self.tasks):
+        was_away = event.task in self._away
+        self._away.discard(event.task)
+        if self.phase is not Phase.STARTING:
+            if was_away:
+                self._order("cluster", event.task)
+        elif len(self.addresses) == len(self.tasks) and not self._away:
             self._move(Phase.SETTING_UP)
-        elif event.task in self._away:
-            self._away.discard(event.task)
-            self._order("cluster", event.task)
 
     def _is_done(self, event: Event) -> None:
         self.results[event.task] = event.facts
@@ -138,13 +142,15 @@ class Watch:
             self._new_round()
 
     def _may_come_back(self, task: TaskName) -> bool:
-        has_begun = self._has_begun and self.phase in (Phase.SETTING_UP, Phase.RUNNING)
-        return has_begun and task not in self.results and self.attempts[task] < self.restarts
+        goes_on = self.phase not in (Phase.FINISHED, Phase.FAILED)
+        return goes_on and task not in self.results and self.attempts[task] < self.restarts
 
     def _comes_back(self, task: TaskName, failure: Failure) -> None:
         self.attempts[task] += 1
         self._away.add(task)
         self._orders.append(Order(RESTART, task, {"cause": failure.cause}))
+        if self.phase is Phase.STARTING:
+            return
         if self.phase is Phase.RUNNING:
             self._move(Phase.SETTING_UP)
         self.ready.pop(task, None)
@@ -163,7 +169,8 @@ class Watch:
 
     def _order(self, command: str, task: TaskName) -> None:
         leads = bool(self.unfinished) and task == min(self.unfinished)
-        self._orders.append(Order(command, task, {"round": self.round, "leads": leads}))
+        facts = {"round": self.round, "leads": leads, "has_begun": self._has_begun}
+        self._orders.append(Order(command, task, facts))
 
     def _let_go(self) -> None:
         """Tells those that wait to begin, once all clients are ready that are not done."""

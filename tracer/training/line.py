@@ -10,14 +10,23 @@ RECOVERABLE = ("UNAVAILABLE", "ABORTED")
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """The task died and was started again; its client had ended `done` steps.
+class Round:
+    """How all clients go on after a death.
 
-    `leads`: it restores and saves the variables, be it the chief or not.
+    `leads`: this one restores and saves the variables, be it the chief or not. `has_begun`: some
+    client may have run a step; before that, first values undo nothing.
     """
 
-    done: int
     leads: bool
+    has_begun: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The task died and was started again; its client had ended `done` steps."""
+
+    done: int
+    round: Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +47,13 @@ class Line:
 
     `on_step` hears the number of each step before it begins, and 0 while there is none yet.
     `line_up` returns when the first step may begin, and after which one it comes. `recover`, where
-    dead tasks are started again, is told of a loss and returns when sessions may be made anew:
-    whether this client leads, which means that it restores and saves the variables. It raises the
-    error where that was no such loss. All may raise.
+    dead tasks are started again, is told of a loss and returns when sessions may be made anew. It
+    raises the error where that was no such loss. All may raise.
     """
 
     on_step: Callable[[int], None] = lambda _: None
     line_up: Callable[[Ready], int] = lambda ready: ready.step
-    recover: Callable[[StepError], bool] | None = None
+    recover: Callable[[StepError], Round] | None = None
 
 
 NO_LINE = Line()

@@ -30,7 +30,7 @@ from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.training.checkpoint import Checkpoints
-from tracer.training.line import NO_LINE, RECOVERABLE, Again, Line, Ready
+from tracer.training.line import NO_LINE, RECOVERABLE, Again, Line, Ready, Round
 from tracer.training.saver import Saver, lost_error
 from tracer.training.signatures import SignatureCache, modes_text
 
@@ -116,6 +116,10 @@ class Trainer:
     after.
     """
 
+    _captured: CapturedStep  #: of the first batch
+    _aside: Session
+    _saver: Saver
+
     def __init__(
         self,
         open_session: Callable[[Graph, Tracing], Session],
@@ -125,30 +129,29 @@ class Trainer:
         tracing: Tracing,
         fit: Fit,
     ) -> None:
-        """`first` is a batch of the kind that comes first; its step is captured here."""
+        """`first` is a batch of the kind that comes first."""
+        self._first = first
         self._open_session = open_session
         self._capture = capture
         self._evaluation = evaluation
         self._tracing = tracing
         self._fit = fit
-        self._leads = fit.again.leads if fit.again else fit.is_chief
+        self._round = fit.again.round if fit.again else Round(fit.is_chief, has_begun=False)
         self._done = fit.again.done if fit.again else 0  # steps
         self._saved = 0  # step of the last checkpoint
         self._losses: dict[int, float] = {}
         self._lives = 0  # of its sessions
         self._context = tracing.run  # of the step in progress
         self._steps = SignatureCache(self._open, _close)
-        self._captured = self._steps.step_for(first).captured
-        self._aside = open_session(self._captured.graph, NO_TRACING)
-        self._saver = Saver(open_session, self._captured.graph, fit.checkpoints, tracing)
+        self._beside: list[Session | Saver] = []  # the sessions that run no steps
 
     def run(self, batches: Callable[[], Iterator[Batch]], line: Line = NO_LINE) -> Fitted:
         """`batches()` gives them from the first one on. Raises StepError."""
         fitted = Fitted()
-        ready = self._ready_again if self._fit.again else self._ready
-        self._done = line.line_up(ready(line))
         while True:
             try:
+                if not self._beside:
+                    self._begin(line)
                 self._run_steps(batches(), fitted, line)
                 self._end(fitted)
             except StepError as error:
@@ -170,9 +173,25 @@ class Trainer:
     def close(self) -> None:
         """Also after a loss: what cannot be reached any more frees itself."""
         self._steps.close()
-        for each in (self._saver, self._aside):
+        self._close_beside()
+
+    def _close_beside(self) -> None:
+        while self._beside:
             with suppress(StepError):
-                each.close()
+                self._beside.pop().close()
+
+    def _begin(self, line: Line) -> None:
+        """Makes the sessions, or all anew, and waits until every client may go on."""
+        self._close_beside()
+        self._steps.renew(self._renewed)
+        if not self._steps.seen:
+            self._captured = self._steps.step_for(self._first).captured
+        graph = self._captured.graph
+        self._saver = Saver(self._open_session, graph, self._fit.checkpoints, self._tracing)
+        self._aside = self._open_session(graph, NO_TRACING)
+        self._beside += [self._aside, self._saver]
+        ready = self._ready_again if self._round.has_begun else self._ready
+        self._done = line.line_up(ready(line))
 
     def _open(self, batch: Batch, signature: str, why: str) -> _OpenStep:
         """Captures the step of this signature; what is judged is captured once, with the first."""
@@ -231,7 +250,7 @@ class Trainer:
             self._save()
 
     def _save(self) -> None:
-        if self._leads:
+        if self._round.leads:
             self._saver.save(self._done)
             self._saved = self._done
 
@@ -239,7 +258,7 @@ class Trainer:
         """For the first step of a run, or the next after the checkpoint that it found."""
         checkpoints = self._fit.checkpoints
         step = checkpoints.latest() if checkpoints else None
-        if not self._leads:
+        if not self._round.leads:
             self._await_variables(line)
         elif step is not None:
             self._saver.restore(step)
@@ -251,7 +270,7 @@ class Trainer:
 
     def _ready_again(self, line: Line) -> Ready:
         """After a task was lost, this one or another."""
-        if not self._leads:
+        if not self._round.leads:
             self._await_variables(line)
             return Ready(self._done, held=self._saver.held)
         if not (lost := self._saver.lost()):
@@ -264,16 +283,16 @@ class Trainer:
         self._saved = step
         return Ready(step, is_rolled_back=True, held=self._saver.held)
 
-    def _recover(self, error: StepError, line: Line, recover: Callable[[StepError], bool]) -> None:
+    def _recover(self, error: StepError, line: Line, recover: Callable[[StepError], Round]) -> None:
         """Makes the sessions anew, as often as it takes. Raises the error that ends the run."""
         with self._tracing.recorder.span("session.recover", self._tracing.run) as span:
             span.set("vizdist.error", error.message)
             span.set("vizdist.lost_step", self._done + 1)
             while error.code in RECOVERABLE:
-                self._leads = recover(error)
+                self._round = recover(error)
+                self._lives += 1
                 try:
-                    self._renew()
-                    self._done = line.line_up(self._ready_again(line))
+                    self._begin(line)
                     break
                 except StepError as another:
                     error = another
@@ -282,16 +301,8 @@ class Trainer:
             span.set("vizdist.resumed_step", self._done + 1)
         self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
 
-    def _renew(self) -> None:
-        """The same graphs in new sessions."""
-        self._lives += 1
-        for each in (self._saver, self._aside):
-            with suppress(StepError):
-                each.close()
-        self._aside = self._open_session(self._captured.graph, NO_TRACING)
-        self._steps.renew(self._renewed)
-
     def _renewed(self, step: _OpenStep) -> _OpenStep:
+        """The same graph in a new session."""
         _close(step)
         return self._in_session(step.captured)
 

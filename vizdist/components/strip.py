@@ -15,7 +15,7 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
 from vizdist.store.trace import Trace
 
-_ICONS = {"edge": "wire", "key": "wire", "rpc": "wire"}
+_ICONS = {"edge": "wire", "key": "wire", "link": "wire", "rpc": "wire"}
 
 
 def strip(

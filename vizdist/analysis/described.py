@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
 from vizdist.store.trace import Trace
@@ -37,7 +38,7 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
     number = int(one.step[0])
     origin = _step_start(trace, number, int(one.trace_lo[0]))
     return Described(
-        title=name or kind if selection["type"] in ("span", "rpc") else selection["id"],
+        title=name or kind if selection["type"] in ("span", "rpc") else _title(selection),
         kind=kind,
         op=str(one.text("op")[0]),
         task=str(one.task[0]),
@@ -46,6 +47,15 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
         end_ns=int(one.end[0]) - origin,
         bytes=int(one.bytes[0]),
         runs=len(places),
+    )
+
+
+def _title(selection: Selection) -> str:
+    """What an id says in few words: of a key its tensor, of a link its ends."""
+    if selection["type"] == "key":
+        return tensor_of_key(selection["id"])
+    return (
+        " → ".join(selection["id"].split("→")) if selection["type"] == "link" else selection["id"]
     )
 
 

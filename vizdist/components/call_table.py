@@ -10,7 +10,7 @@ from vizdist.figures.call_lines import method_title, time_text
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 
-COLUMNS = ("method", "pair", "count", "p50", "p95", "bytes", "errors")
+COLUMNS = ("method", "count", "p50", "p95", "bytes", "errors")
 
 
 def call_table(methods: Sequence[Method], lang: Lang) -> Component:
@@ -28,8 +28,10 @@ def _row(one: Method) -> Component:
     failed = "failed" if one.errors else ""
     return html.Tr(
         [
-            html.Th(method_title(one.method), scope="row"),
-            html.Td(f"{one.client} → {server}"),
+            html.Th(
+                [html.B(method_title(one.method)), html.Small(f"{one.client} → {server}")],
+                scope="row",
+            ),
             html.Td(f"{one.count:,}"),
             *(html.Td(time) for time in times),
             html.Td(str(size(one.bytes)) if one.bytes else "–"),

@@ -25,7 +25,8 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 
 FEW = 12  #: keys that need no search
-NARROW = 0.3  #: share of the width from which a bar has room for its time
+CHART = 300  #: px that a chart has at least
+LETTER = 7  #: px of a time's letter
 _MOST_TRANSFER = 56  #: px
 
 
@@ -105,11 +106,17 @@ def _name(line: Line, row: Transfer, scale: _Scale) -> Component:
     sign = [html.Span(className="icon icon-right fold-sign", **HIDDEN)] if line.is_folded else []
     return html.Span(
         [
-            html.Span([*sign, html.B(row.tensor, className="cut")]),
+            html.Span([*sign, html.B(_tensor(row.tensor))]),
             html.Small([*(html.Em(mark) for mark in marks), html.Span(route)]),
         ],
         className="mail-key",
     )
+
+
+def _tensor(name: str) -> list[Component]:
+    """Its last part is what tells it from others, so the scope before is cut first."""
+    scope, slash, leaf = name.rpartition("/")
+    return [html.Span(scope + slash, className="scope"), html.Span(leaf, className="leaf")]
 
 
 def _marks(row: Transfer, lang: Lang) -> list[str]:
@@ -151,7 +158,8 @@ def _chart(line: Line, scale: _Scale) -> Component:
     else:
         end = axis.line + wait
         last = _tag(send, end, "start") if row.first == "receiver" else _cross(end)
-        place = (axis.line + wait / 2, "within") if wait > NARROW else (end, "behind")
+        has_room = wait * CHART > LETTER * len(told) + 40
+        place = (axis.line + wait / 2, "within") if has_room else (end, "behind")
         label = _label(told, *place)
         parts = [_bar("mail-late", axis.line, wait), _tag(recv, axis.line, "middle"), last, label]
     return html.Span(parts, className="mail-chart", style=_line_style(axis))

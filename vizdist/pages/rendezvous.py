@@ -86,7 +86,7 @@ def _tools(lang: Lang) -> list[Component]:
     label = t("rendezvous.mail.find", lang)
     field = dcc.Input(id="rendezvous-words", type="search", placeholder=label, autoComplete="off")
     orders = [html.Option(t(f"rendezvous.order.{name}", lang), value=name) for name in ORDERS]
-    select = html.Select(orders, id="rendezvous-order")
+    select = html.Select(orders, id="rendezvous-order", **says(t("rendezvous.mail.order", lang)))
     find = html.Label([html.Span(label, className="unseen"), field], className="finder")
     order = html.Label([html.Span(t("rendezvous.mail.order", lang)), select], className="client")
     return [html.Div([find, order], className="mail-tools")]
@@ -147,8 +147,9 @@ def _choice_of_client(trace: Trace, step: StepInfo, lang: Lang) -> list[Componen
     if len(tasks) < 2:
         return []
     options = [html.Option(task, value=task, selected=task == step.task) for task in tasks]
-    label = html.Span(t("rendezvous.client", lang))
-    return [html.Label([label, html.Select(options, id="rendezvous-client")], className="client")]
+    word = t("rendezvous.client", lang)
+    select = html.Select(options, id="rendezvous-client", **says(word))
+    return [html.Label([html.Span(word), select], className="client")]
 
 
 def register(app: Dash, library: Library) -> None:

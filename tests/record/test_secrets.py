@@ -6,7 +6,7 @@ import pytest
 
 from tracer.cli import main
 from tracer.launch import doctor
-from tracer.launch.account import first_manifest
+from tracer.launch.account import first_manifest, outcome_of
 from tracer.launch.plan import Plan
 from tracer.model.cluster import ClusterSpec
 
@@ -16,6 +16,13 @@ def test_the_manifest_holds_the_command_without_secrets(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "argv", argv)
     command = first_manifest(Plan(run_id="r"), ClusterSpec({})).command
     assert command == ["tracer", "run", "w", "--endpoint", "http://host/"]
+
+
+def test_nor_do_options_or_the_error_that_ended_it() -> None:
+    plan = Plan(run_id="r", options={"data": "https://me:SECRET@host/x?token=SECRET"})
+    assert first_manifest(plan, ClusterSpec({})).options == {"data": "https://host/x"}
+    failed = ValueError("nothing at https://me:SECRET@host/x, nor at http://host/?key=SECRET")
+    assert outcome_of(failed) == ("failed", "nothing at https://host/x, nor at http://host/")
 
 
 @pytest.mark.parametrize("where", ["http://me:SECRET@host:1", "https://host/?api_key=SECRET"])

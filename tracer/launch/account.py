@@ -86,7 +86,7 @@ def first_manifest(plan: Plan, cluster: ClusterSpec) -> Manifest:
         started_ns=time.time_ns(),
         steps=plan.steps,
         seed=plan.seed,
-        options=dict(plan.options),
+        options={name: with_bare_urls(value) for name, value in plan.options.items()},
     )
 
 
@@ -96,7 +96,7 @@ def outcome_of(error: BaseException | None) -> tuple[str, str]:
         return "done", ""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", INTERRUPTED
-    return "failed", str(error)
+    return "failed", with_bare_urls(str(error))
 
 
 class Account:

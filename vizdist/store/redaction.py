@@ -21,7 +21,16 @@ from tracer.model.trace_folder import Manifest
 from vizdist.store.details import hex_id
 from vizdist.store.graphs import stored_tables
 from vizdist.store.otlp_record import task_of
-from vizdist.store.otlp_spans import attributes_of, camel_keys, key_values
+from vizdist.store.otlp_spans import (
+    NO_TIME,
+    attributes_of,
+    camel_keys,
+    integer,
+    key_values,
+    number_of_id,
+    objects,
+    scopes_key,
+)
 from vizdist.store.trace import Trace
 
 REDACTED: Final = "redacted"
@@ -44,7 +53,8 @@ NAMING_TEXTS: Final = frozenset(
         "vizdist.pass.changed_nodes",
     }
 )  # fmt: skip
-_OWN_RESOURCE: Final = ("vizdist.schema.version",)
+_SCHEMA_VERSION: Final = "vizdist.schema.version"
+_LINK_KINDS: Final = ("data", "enclosing")
 
 #: words of the runtime's own in names, keys, lanes and devices
 _OWN_WORDS: Final = frozenset(
@@ -57,13 +67,15 @@ _OWN_WORDS: Final = frozenset(
         recv_call recv_response rendezvous on""",
     )
 )
-_WORD = re.compile(r"[\w-]+")
+_WORD = re.compile(r"\d+(?:\.\d+){3}|[\w-]+")  # an IP address is one word
 _PREFIX = re.compile(rf"edge_\d+_|_(?:recv|send)_|update_|{CONTROL_LOOP}")
 _SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
 _TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
 _HEX = re.compile(r"[0-9a-f]{12,}")
 _TASK = re.compile(r"(?:ps|worker|chief|localhost):\d+|collector(?: \(\d+\))?|launcher|client")
 _HEX_TEXT = re.compile(r"[0-9a-f]*")
+_VERSION = re.compile(r"\d+\.\d+")
+_OTEL_WORD = re.compile(r"(?:SPAN_KIND|STATUS_CODE)_[A-Z]+")
 
 
 class AsItIs:
@@ -120,7 +132,7 @@ class Redactor(AsItIs):
         if (
             not base
             or base.isdigit()
-            or _HEX.fullmatch(word)
+            or (_HEX.fullmatch(word) and not self._is_foreign)
             or not self._kept.isdisjoint((word, base))
         ):
             return word
@@ -162,36 +174,33 @@ class Redactor(AsItIs):
                     "resource": self._resource(camel_keys(resource_spans.get("resource"))),
                     "scopeSpans": [{"spans": list(self._spans(resource_spans))}],
                 }
-                for resource_spans in map(camel_keys, camel_keys(document).get("resourceSpans", ()))
+                for resource_spans in objects(camel_keys(document).get("resourceSpans"))
             ]
         }
 
     def _resource(self, resource: Mapping[str, Any]) -> dict[str, Any]:
-        attributes = attributes_of(resource.get("attributes"))
-        kept = {name: attributes[name] for name in _OWN_RESOURCE if name in attributes}
+        version = str(attributes_of(resource.get("attributes")).get(_SCHEMA_VERSION, ""))
+        kept = {_SCHEMA_VERSION: version} if _VERSION.fullmatch(version) else {}
         task = self.task(task_of(resource, ""))
         return {"attributes": key_values(kept | {"vizdist.task": task})}
 
     def _spans(self, resource_spans: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        for scope in map(camel_keys, resource_spans.get("scopeSpans", ())):
-            for span in map(camel_keys, scope.get("spans", ())):
+        """Those of all scopes as of one, which says nothing of itself."""
+        for scope in objects(resource_spans.get(scopes_key(resource_spans))):
+            for span in objects(scope.get("spans")):
                 yield self._span(span)
 
     def _span(self, span: Mapping[str, Any]) -> dict[str, Any]:
         attributes = attributes_of(span.get("attributes"))
-        kept = {
-            name: span[name]
-            for name in ("traceId", "spanId", "parentSpanId", "kind", "flags")
-            if name in span
-        }
-        times = {name: span.get(name) for name in ("startTimeUnixNano", "endTimeUnixNano")}
         shown = dict(self._attributes(str(attributes.get("vizdist.kind", "")), attributes))
         shown |= self._tables.get(str(span.get("spanId", "")).lower(), {})
+        times = ("startTimeUnixNano", "endTimeUnixNano")
         return {
-            **kept,
-            **times,
+            **_ids(span),
+            **{name: str(integer(span.get(name), NO_TIME)) for name in times},
+            **{name: n for name in ("kind", "flags") if _is_code(n := span.get(name))},
             "name": self.text(str(span.get("name", ""))),
-            "links": [_link(link) for link in map(camel_keys, span.get("links") or ())],
+            "links": list(map(_link, objects(span.get("links")))),
             "status": _status(camel_keys(span.get("status"))),
             "attributes": key_values(shown),
         }
@@ -229,7 +238,7 @@ class Redactor(AsItIs):
             recorded=manifest.recorded,
             written=manifest.written,
             unrecorded_steps=manifest.unrecorded_steps,
-            stopped=manifest.stopped,
+            stopped=_hidden(manifest.stopped),
             clocks={f"host {n}": c for n, c in enumerate(manifest.clocks.values(), 1)},
             totals=manifest.totals,
         )
@@ -256,13 +265,29 @@ def _hidden(text: str) -> str:
 
 def _link(link: Mapping[str, Any]) -> dict[str, Any]:
     kind = attributes_of(link.get("attributes")).get("link.kind")
-    ids = {name: link[name] for name in ("traceId", "spanId") if name in link}
-    return ids | ({"attributes": key_values({"link.kind": kind})} if kind else {})
+    known = {"attributes": key_values({"link.kind": kind})} if kind in _LINK_KINDS else {}
+    return _ids(link) | known
+
+
+def _ids(span: Mapping[str, Any]) -> dict[str, str]:
+    """As hex: what is no id may be any text."""
+    lengths = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
+    return {
+        name: f"{number_of_id(span[name], digits):0{digits}x}"
+        for name, digits in lengths.items()
+        if span.get(name)
+    }
+
+
+def _is_code(value: Any) -> bool:
+    """A number, or a word of OpenTelemetry's own in its place."""
+    return isinstance(value, int) or bool(isinstance(value, str) and _OTEL_WORD.fullmatch(value))
 
 
 def _status(status: Mapping[str, Any]) -> dict[str, Any]:
+    code = status.get("code")
     said = {"message": REDACTED} if status.get("message") else {}
-    return {name: status[name] for name in ("code",) if name in status} | said
+    return ({"code": code} if _is_code(code) else {}) | said
 
 
 def _new_chunks(trace: Trace, redactor: Redactor) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -106,6 +106,26 @@ def test_half_a_line_is_neither_lost_nor_doubled(tmp_path: Path, cut: int) -> No
     assert ids(followed.now) == [1, 2, 3]
 
 
+def test_half_a_line_is_a_torn_end_until_it_is_whole_and_then_good_or_bad(tmp_path: Path) -> None:
+    path = tmp_path / "x.otlp.jsonl"
+    more = line((2, 20, 30))
+    path.write_bytes(line((1, 0, 10)) + more[:40])
+    followed = Followed(path)
+    assert told(followed.now) == [("torn", 40)]
+    append(path, more[40:])
+    assert told(followed.now) == []
+    append(path, b"{half")
+    append(path, b" and nonsense")
+    assert told(followed.now) == []
+    append(path, b"\n")
+    assert told(followed.now) == [("line", 1)]
+    assert ids(followed.now) == [1, 2]
+
+
+def told(trace: Trace) -> list[tuple[str, int]]:
+    return [(one.kind, one.count) for one in trace.problems]
+
+
 @pytest.mark.parametrize("cut", [5, 60, -1])
 def test_half_a_gzip_member_is_neither_lost_nor_doubled(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "x.otlp.jsonl.gz"
@@ -166,7 +186,7 @@ def test_a_line_that_is_none_is_counted(tmp_path: Path) -> None:
     followed = Followed(path)
     assert not followed.now.problems
     append(path, b"{nonsense\n" + line((2, 20, 30)))
-    assert [(one.kind, one.count) for one in followed.now.problems] == [("line", 1)]
+    assert told(followed.now) == [("line", 1)]
     assert ids(followed.now) == [1, 2]
 
 

@@ -15,11 +15,15 @@ LINE_BYTES = 256 << 20  #: a line longer than this is refused
 
 
 class Line(NamedTuple):
-    """A line and where it lies: `member` is the offset of its gzip member, or its own if plain."""
+    """A line and where it lies: `member` is the offset of its gzip member, or its own if plain.
+
+    One that is not `whole` is the last of a plain file, without a newline: more of it may come.
+    """
 
     member: int
     line: int
     text: bytes
+    whole: bool = True
 
 
 class SpanFile:
@@ -67,10 +71,11 @@ class SpanFile:
 
     def _plain_lines(self, file: BinaryIO, salvage: bool) -> Iterator[Line]:
         while text := file.readline(LINE_BYTES):
-            if not text.endswith(b"\n") and not salvage:
+            whole = text.endswith(b"\n")
+            if not whole and not salvage:
                 return
             self._count(len(text))
-            yield Line(self.offset, 0, text)
+            yield Line(self.offset, 0, text, whole)
             self.offset += len(text)
 
     def _count(self, num_bytes: int) -> None:

@@ -72,7 +72,10 @@ def load_lines(path: Path, sink: Sink, name: str, file_task: str = "") -> None:
 
 
 def add_lines(lines: Iterable[Line], sink: Sink, name: str, file_task: str = "") -> int:
-    """Adds the spans of some lines; returns how many lines hold none that can be read."""
+    """Adds the spans of some lines; returns how many lines hold none that can be read.
+
+    One that is not whole is no bad line yet: it is told as the torn end of its file.
+    """
     bad = 0
     for line in lines:
         text = line.text.strip()
@@ -80,7 +83,10 @@ def add_lines(lines: Iterable[Line], sink: Sink, name: str, file_task: str = "")
             continue
         document = _parse(text, sink, name)
         if document is None:
-            bad += 1
+            if line.whole:
+                bad += 1
+            else:
+                sink.say("torn", len(line.text), name)
             continue
         place = Place(name, line.member, line.line)
         _add_all(iterate_spans(document), sink, name, place, file_task)

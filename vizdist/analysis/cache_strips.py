@@ -159,7 +159,7 @@ def _by_steps(
     """Hits and misses by step, of each task; what came between two made the second one ready."""
     ends = np.array([step.end for step in steps])
     for one in asked.values():
-        at = np.searchsorted(ends, one.at)
+        at = np.searchsorted(ends, one.at, "right")
         hits, misses = (
             np.bincount(at[mask], minlength=len(steps) + 1) for mask in (one.is_hit, ~one.is_hit)
         )

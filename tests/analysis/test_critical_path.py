@@ -135,7 +135,7 @@ def test_a_value_that_never_came_is_waited_for_to_the_end(tmp_path: Path) -> Non
         kind="rendezvous.recv", op="", ready=0, flags=Flag.UNFINISHED
     )
     trace = opened(tmp_path, node("a", 0, 0, 20, 3), lost)
-    assert told(trace, trace.step(1)) == [("w", "other", 0, 20), ("w", "wait", 20, 100)]
+    assert told(trace, trace.step(1)) == [("a", "compute", 0, 20), ("w", "wait", 20, 100)]
 
 
 def test_a_step_without_ops_has_no_path(tmp_path: Path) -> None:

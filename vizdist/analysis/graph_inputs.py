@@ -20,7 +20,7 @@ def inputs_of(
 
     `where` numbers the partition that a span is part of, -1 for none: only there its inputs are. Of
     a loop it is the producer of the same iteration, else the one that ended last before (an Enter,
-    the iteration before, the loop that was left).
+    the loop that was left); of a NextIteration that of the iteration before.
     """
     code = {word: number for number, word in enumerate(spans.words["name"])}
     edges = _named_edges(graph, code)
@@ -31,10 +31,12 @@ def inputs_of(
     node = where[here] * width + spans.codes("name")[here]
     consumer, name = _joined(*edges, spans.codes("name")[here])
     wanted = where[here][consumer] * width + name
+    repeats = np.isin(name, spans.codes("name")[here][spans.has_word("op", "NextIteration")[here]])
     tag = _tags(spans)[here]
-    found = _same_tag(node, tag, wanted, tag[consumer], ended[here], begun[here][consumer])
-    rest = np.flatnonzero(found < 0)
-    found[rest] = last_before(node, ended[here], wanted[rest], begun[here][consumer[rest]])
+    begun = begun[here][consumer]
+    found = _same_tag(node, tag, wanted, tag[consumer] - repeats, ended[here], begun)
+    rest = np.flatnonzero((found < 0) & ~repeats)
+    found[rest] = last_before(node, ended[here], wanted[rest], begun[rest])
     known = found >= 0
     return here[found[known]], here[consumer[known]]
 

@@ -5,15 +5,16 @@ arrived, value there; of any other span the first two are its start. An instant 
 
 - the start of its span's parent, and a span's end the ends of what lies in it;
 - of an op's readiness: its inputs' ends, as the graph names them, and what the executor saw end;
-- of an op's start: what its thread ran before;
+- of an op's start: what its thread ran before, of a recv's too if the task has but one;
 - of a recv's end: its Send; from another task a value leaves when the sending thread lets go,
   after all that it ran without a pause;
+- of a Send's end: the recv that it called, where one waited in the same process;
 - of a call on a client: the call before, where one came after the other.
 
 What lies between an instant and the last one that it awaited is its own time, of one class.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,7 +57,8 @@ class StepEvents:
 
     `instant[layer, span]` is the number of one of a span's instants, `last` that of the step's end.
     Of every instant: `times` in ns from the step's start, `span` a place in `spans` (-1: none),
-    `layer` BEGIN, MID or END.
+    `layer` BEGIN, MID or END. Of every span: `parent`, and of a recv its Send as `sender`, as places
+    in `spans`, -1 for none.
     """
 
     spans: Spans
@@ -67,6 +69,8 @@ class StepEvents:
     span: Array
     layer: Array
     last: int
+    parent: Array
+    sender: Array
 
     @cached_property
     def path(self) -> list[int]:
@@ -133,10 +137,9 @@ class _Builder:
 
     def build(self) -> StepEvents:
         hard = [*self._nesting(), *self._data(), *self._values(), *self._sequence()]
-        threads = self._threads
+        threads = self._threads(tie_levels(*_joined(hard), self.times))
         edges = [*hard, *self._thread_edges(threads), *self._flushes(threads)]
-        sources, targets = (np.concatenate(ends) for ends in zip(*edges, strict=True))
-        return self._numbered(sources, targets)
+        return self._numbered(*_joined(edges))
 
     def _numbered(self, sources: Array, targets: Array) -> StepEvents:
         """What would await what came later is no cause: clocks differ, or it was not awaited."""
@@ -155,6 +158,8 @@ class _Builder:
         awaited = np.zeros(len(times), np.int64)
         np.maximum.at(awaited, targets, times[order][sources])
         layers = np.repeat([BEGIN, MID, END], self.count)
+        sender = np.full(self.count, -1)
+        sender[self._linked[0]] = self._linked[1]
         every = np.tile(np.arange(self.count), 3)
         return StepEvents(
             spans=self.spans,
@@ -165,6 +170,8 @@ class _Builder:
             span=np.concatenate(([-1], every, [-1]))[order],
             layer=np.concatenate(([END], layers, [END]))[order],
             last=int(number[self.last]),
+            parent=self.parent,
+            sender=sender,
         )
 
     # what awaits what
@@ -240,6 +247,11 @@ class _Builder:
         """From Sends, and their copies to the host, to recvs."""
         recvs, sends = self._linked
         yield self.at(MID, sends), self.at(END, recvs)
+        sent, asked, came = (
+            self.times[self.at(*which)] for which in ((MID, sends), (BEGIN, recvs), (END, recvs))
+        )
+        is_called = (asked < sent) | (sent < came)  # from within the Send, if it is over by then
+        yield self.at(END, recvs[is_called]), self.at(END, sends[is_called])
         copies = np.flatnonzero(self.spans.is_kind("copy.run") & (self.parent >= 0))
         order = np.argsort(sends, kind="stable")
         if len(order):
@@ -264,14 +276,14 @@ class _Builder:
 
     # threads
 
-    @cached_property
-    def _threads(self) -> Threads:
+    def _threads(self, levels: Array) -> Threads:
         spans = self.spans
         waits = op_mask(spans, is_wait) & spans.is_kind("op.run")
         feeds = (spans.flags & Flag.CLIENT_EDGE != 0) & (spans.ready == 0)
         own = np.flatnonzero(spans.is_kind(*_ON_THREADS) & ~waits & ~feeds)
         ready, start, end = (self.times[self.at(layer, own)] for layer in (BEGIN, MID, END))
-        return threads_of(Ops(own, ready, start, end, self._devices[own]), self._processes)
+        level = levels[self.at(MID, own)]
+        return threads_of(Ops(own, ready, start, end, self._devices[own], level), self._processes)
 
     @cached_property
     def _devices(self) -> Array:
@@ -295,12 +307,27 @@ class _Builder:
         return found
 
     def _thread_edges(self, threads: Threads) -> Iterator[_Edges]:
+        """What a thread ran one after another; what it ran before it asked for a value."""
         before, behind = threads.pairs
         yield self.at(END, before), self.at(MID, behind)
+        asks = np.flatnonzero(self.spans.is_kind("rendezvous.recv", "partition.run"))
+        tasks = task_numbers(self.trace)[self.spans.row]
+        alone = threads.alone(tasks)[tasks[asks]]
+        lasting = threads.take(threads.ops.start < threads.ops.end)  # others may have come after
+        begun = self.times[self.at(BEGIN, asks)]
+        last = last_before(lasting.thread, lasting.ops.end, alone, begun)
+        known = (alone >= 0) & (last >= 0)
+        yield self.at(END, lasting.ops.place[last[known]]), self.at(BEGIN, asks[known])
 
     def _flushes(self, threads: Threads) -> Iterator[_Edges]:
         recvs, sends = self._linked
-        is_remote = (self.spans.flags[recvs] & Flag.REMOTE) != 0
-        recvs, sends = recvs[is_remote], sends[is_remote]
+        is_sent = self.times[self.at(END, sends)] < self.times[self.at(END, recvs)]
+        is_sent &= (self.spans.flags[recvs] & Flag.REMOTE) != 0
+        recvs, sends = recvs[is_sent], sends[is_sent]
         last = threads.last_of_run(sends, self.times[self.at(END, recvs)])
         yield self.at(END, last[last >= 0]), self.at(END, recvs[last >= 0])
+
+
+def _joined(edges: Iterable[_Edges]) -> _Edges:
+    sources, targets = (np.concatenate(ends) for ends in zip(*edges, strict=True))
+    return sources, targets

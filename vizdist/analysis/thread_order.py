@@ -6,29 +6,28 @@ share one; else a device has as many as it ran ops at once.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from vizdist.store.segments import Array
 
 
-@dataclass(frozen=True, slots=True)
-class Ops:
-    """What ran: places in a table, times in ns, a number for the device of each."""
+class Ops(NamedTuple):
+    """What ran: places in a table, times in ns, a number for the device of each.
+
+    `level` orders those that began and ended at one instant.
+    """
 
     place: Array
     ready: Array
     start: Array
     end: Array
     device: Array
-
-    def __len__(self) -> int:
-        return len(self.place)
+    level: Array
 
     def take(self, which: Array) -> "Ops":
-        return Ops(*(column[which] for column in (
-            self.place, self.ready, self.start, self.end, self.device
-        )))  # fmt: skip
+        return Ops(*(column[which] for column in self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +38,29 @@ class Threads:
     thread: Array
     run: Array
 
+    def take(self, which: Array) -> "Threads":
+        return Threads(self.ops.take(which), self.thread[which], self.run[which])
+
     @property
     def pairs(self) -> tuple[Array, Array]:
         """Places (before, behind): of each op, and of the next one on its thread."""
         same = self.thread[:-1] == self.thread[1:]
         return self.ops.place[:-1][same], self.ops.place[1:][same]
 
+    def alone(self, tasks: Array) -> Array:
+        """By task, which thread ran all its ops; -1: there were several, or none.
+
+        `tasks` has the number of the task of every place.
+        """
+        found = np.full(int(tasks.max(initial=0)) + 1, -1)
+        pairs = np.unique(np.stack((tasks[self.ops.place], self.thread)), axis=1)
+        task, first, count = np.unique(pairs[0], return_index=True, return_counts=True)
+        found[task[count == 1]] = pairs[1][first[count == 1]]
+        return found
+
     def last_of_run(self, places: Array, limit: Array) -> Array:
         """The last op of the same run that ended by the limit; -1: not even the op itself."""
-        if not len(self.ops):
+        if not len(self.ops.place):
             return np.full(len(places), -1)
         order = np.argsort(self.ops.place, kind="stable")
         at = np.searchsorted(self.ops.place[order], places)
@@ -61,7 +74,7 @@ class Threads:
 
 def threads_of(ops: Ops, process_of: Mapping[int, int]) -> Threads:
     """`process_of` tells the process of each device."""
-    ops = ops.take(np.lexsort((ops.end, ops.start)))
+    ops = ops.take(np.lexsort((ops.level, ops.end, ops.start)))
     threads = [thread for own in _sharing(ops, process_of) for thread in _threads(own)]
     order = np.array([place for thread in threads for place in thread], np.int64)
     lengths = [len(thread) for thread in threads]

@@ -6,8 +6,8 @@ const MOST_LIT = 256;
 
 /** Answers as HttpSource does (sources.mjs); nothing is merged, whatever the zoom. */
 export class FileSource {
-  constructor({ head, arrows, graphs }, tile) {
-    this.own = { head, arrows, graphs };
+  constructor({ head, arrows, graphs, path }, tile) {
+    this.own = { head, arrows, graphs, path };
     this.all = tile;
     this.places = new Map();
     for (let i = 0; i < tile.count; i += 1) this.places.set(spanId(tile, i), i);
@@ -18,6 +18,12 @@ export class FileSource {
   tile = async ({ from, to, rows }) => ({ ...this.all, from, to, rows });
 
   arrows = async () => ({ ...this.own.arrows });
+
+  graphPath = async () => this.own.path;
+
+  findings = async ({ number, task }) => this.own.findings[`${task} ${number}`] ?? null;
+
+  standsOut = async () => this.own.standsOut;
 
   graph = async (query) => JSON.stringify(this.stage(query.get("stage")));
 

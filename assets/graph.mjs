@@ -1,27 +1,31 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
-// Inputs are data-* attributes of its host: trace, step, stage, task, heat, chosen, words; it asks
-// once it has a step, which may be "".
+// Inputs are data-* attributes of its host: trace, step, stage, task, heat, mark, chosen, named, words;
+// it asks once it has a step, which may be "".
 
 import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
 import { STUB, drawGraph } from "./graph_draw.mjs";
+import { buildModel, hitGrid, levelOf, litBy, overview, resolve } from "./graph_model.mjs";
 import {
-  buildModel, hitGrid, interpolate, levelOf, litBy, overview, resolve,
-} from "./graph_model.mjs";
-import {
-  markChoice, showBoxChoice, showLegend, showOpened, startControls,
+  markChoice, showBoxChoice, showLegend, showOpened, showTwo, startControls,
 } from "./graph_controls.mjs";
-import { close, open, readFolds, visitFolds } from "./graph_folds.mjs";
+import {
+  close, open, readFolds, readTwo, visitSearch, writeFolds, writeTwo,
+} from "./graph_folds.mjs";
 import { Hands } from "./graph_hands.mjs";
+import { addedIn, pathIn } from "./graph_marks.mjs";
 import { mountMinimap } from "./graph_minimap.mjs";
+import { planMorph } from "./graph_morph.mjs";
 import { drawOverview } from "./graph_overview.mjs";
 import { graphPicture } from "./graph_picture.mjs";
+import { Play } from "./graph_play.mjs";
 import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
 import { sourceOf } from "./sources.mjs";
+import { APART, HEAD, cutsBetween, drawIdentity, drawNumbers, drawTitle, saidOf } from "./graph_two.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
-const ZOOM = { least: 0.08, names: 0.8, alone: 0.8, most: 4 };
+const ZOOM = { least: 0.08, glyphs: 0.5, names: 0.8, alone: 0.8, most: 4 };
 const READABLE = 0.6; // a picture that fits at less than this opens as a whole
 const NEARLY = 0.88; // what is hardly wider than the canvas is shown as a whole
 const NARROW = 700; // below it one box is shown at a time
@@ -32,8 +36,12 @@ export class GraphView {
     this.host = host;
     this.words = JSON.parse(host.dataset.words ?? "{}");
     this.asked = null;
-    this.state = { heat: "time", sel: null, folds: readFolds(location.search) };
-    this.model = this.morph = this.hover = this.focus = null;
+    this.state = {
+      heat: "time", mark: "", sel: null, names: [], folds: readFolds(location.search),
+      isTwo: this.mayShowTwo && readTwo(location.search),
+    };
+    this.model = this.upper = this.plan = this.morph = this.hover = this.focus = null;
+    this.play = new Play(this);
     this.port = new Viewport();
     this.isHome = true; // nobody moved the picture yet: it may fit itself
     this.theme = readTheme();
@@ -57,6 +65,15 @@ export class GraphView {
         this.repaint();
       }),
     ];
+    const toggleTwo = () => this.showTwo(!this.state.isTwo);
+    host.addEventListener("two", toggleTwo);
+    const playOrStop = () => this.play.toggle();
+    host.addEventListener("morph", playOrStop);
+    this.stops.push(() => {
+      host.removeEventListener("two", toggleTwo);
+      host.removeEventListener("morph", playOrStop);
+      this.play.stop();
+    });
     const followAddress = () => this.followAddress();
     addEventListener("popstate", followAddress);
     this.stops.push(() => removeEventListener("popstate", followAddress));
@@ -77,10 +94,23 @@ export class GraphView {
 
   // ---- inputs ----
 
-  update({ trace, step, stage, task, heat, chosen }) {
+  update({ trace, step, stage, task, heat, mark, chosen, named }) {
     this.state.heat = heat || "time";
     this.state.sel = chosen ? JSON.parse(chosen) : null;
+    this.state.names = named ? JSON.parse(named) : [];
+    this.source = sourceOf(trace);
     if (step === undefined) return;
+    const query = this.queryOf({ step, stage, task });
+    this.showMark(mark ?? "", { step, task });
+    const isNews = `${query}` !== this.wanted;
+    this.wanted = `${query}`;
+    if (isNews) this.play.stop();
+    if (isNews && this.wanted !== this.asked) this.load(this.source, query);
+    else this.select();
+  }
+
+  /** What is asked of the source for a picture. */
+  queryOf({ step, stage, task }) {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries({ step, stage, task })) {
       if (value) query.set(name, value);
@@ -88,8 +118,13 @@ export class GraphView {
     for (const [name, ids] of Object.entries(this.state.folds)) {
       for (const id of ids) query.append(name, id);
     }
-    if (`${query}` !== this.asked) this.load(sourceOf(trace), query);
-    else this.select();
+    if (this.state.isTwo) query.set("two", "true");
+    return query;
+  }
+
+  /** Two stages are for the Graph page; another that shows a graph shows one. */
+  get mayShowTwo() {
+    return this.host.id === "graph-canvas" && Boolean(this.words.two);
   }
 
   async load(source, query) {
@@ -111,10 +146,13 @@ export class GraphView {
   }
 
   /** Puts a payload on the canvas; another stage grows out of the one before. */
-  show(payload) {
+  show(payload, ms = MORPH_MS) {
     const before = this.model?.payload;
+    const wasTwo = Boolean(this.upper);
     this.model = buildModel(payload);
     this.grid = hitGrid(payload);
+    this.takeUpper(payload.upper ?? null);
+    this.path = this.pathData ? pathIn(this.model, this.pathData) : null;
     this.say(payload.nodes.length ? "" : this.words.nothing);
     this.stopMorph?.();
     this.morph = null;
@@ -123,9 +161,11 @@ export class GraphView {
     const to = { ...this.port };
     const isOther = before?.stage !== payload.stage
       || before?.tiles.length !== payload.tiles.length;
-    if (before && isOther) {
-      this.stopMorph = animate(MORPH_MS, (share) => {
-        this.morph = share < 1 ? { ...interpolate(before, payload, share), share } : null;
+    const isTurning = before && isOther && !wasTwo && !this.upper;
+    this.plan = isTurning ? planMorph(before, payload) : null;
+    if (isTurning) {
+      this.stopMorph = animate(ms, (share) => {
+        this.morph = share < 1 ? this.plan.at(share) : null;
         if (this.isHome) {
           for (const key of ["x", "y", "scaleX", "scaleY"]) {
             this.port[key] = from[key] + (to[key] - from[key]) * share;
@@ -137,6 +177,7 @@ export class GraphView {
     showBoxChoice(this);
     showOpened(this);
     markChoice("graph-stages", payload.stage);
+    showTwo(this);
     this.host.dataset.state = "ready";
     this.select();
     this.surface.paint();
@@ -151,11 +192,55 @@ export class GraphView {
   select() {
     if (!this.model) return;
     const before = this.found;
-    this.found = resolve(this.model, this.state.sel);
+    this.found = this.foundIn(this.model);
     this.lit = litBy(this.model, this.found);
+    if (this.upper) {
+      this.upper.found = this.foundIn(this.upper.model);
+      this.upper.lit = litBy(this.upper.model, this.upper.found);
+    }
     const isNew = JSON.stringify(before) !== JSON.stringify(this.found);
     if (this.found && isNew && !this.isOnScreen(this.found)) this.centre(this.found);
     this.repaint();
+  }
+
+  /** What is selected, in a model; a span that it knows not by id goes by the names it has. */
+  foundIn(model) {
+    const { sel, names } = this.state;
+    const found = resolve(model, sel);
+    if (found || !["span", "rpc"].includes(sel?.type)) return found;
+    return names.map((id) => resolve(model, { type: "node", id })).find(Boolean) ?? null;
+  }
+
+  /** Lights what was added, or the critical path, which is asked for when it is wanted first. */
+  async showMark(mark, { step, task }) {
+    this.state.mark = mark;
+    if (mark !== "path" || this.pathAsked === `${step} ${task}`) return;
+    this.pathAsked = `${step} ${task}`;
+    this.pathData = this.path = null;
+    try {
+      this.pathData = await this.source.graphPath({ ...(step && { step }), ...(task && { task }) });
+      if (this.model) this.path = pathIn(this.model, this.pathData);
+    } catch {
+      this.pathAsked = null;
+    }
+    this.repaint();
+  }
+
+  // ---- two stages ----
+
+  takeUpper(payload) {
+    this.upper = payload && {
+      model: buildModel(payload), grid: hitGrid(payload), rise: payload.height + APART,
+    };
+    this.cuts = this.upper ? cutsBetween(this.upper.model, this.model) : [];
+    this.said = this.upper ? saidOf(this.words, this.upper.model, this.model) : null;
+  }
+
+  showTwo(isTwo) {
+    this.state.isTwo = isTwo;
+    this.isHome = true;
+    this.update(this.host.dataset);
+    visitSearch(writeTwo(location.search, isTwo));
   }
 
   // ---- picture ----
@@ -173,17 +258,33 @@ export class GraphView {
   scene() {
     const { payload } = this.model;
     const only = this.onlyBox?.id;
-    const boxOf = new Map(payload.bands.map((band) => [band.id, band.box]));
+    const { bands, links, wires, tiles, boxes } = this.morph ?? payload;
+    const boxOf = new Map(bands.map((band) => [band.id, band.box]));
+    const { mark } = this.state;
     return {
       payload, model: this.model, theme: this.theme, words: this.words,
       zoom: this.zoom, x: this.port.x, y: this.port.y,
-      heat: this.state.heat, found: this.found, lit: this.lit,
+      heat: this.state.heat, found: this.found,
+      lit: this.lit ?? (mark === "added" ? addedIn(this.model) : null),
+      path: mark === "path" ? this.path : null,
       hover: this.hover, focus: this.focus,
       alpha: this.morph ? this.morph.share : 1,
-      tiles: (this.morph?.tiles ?? payload.tiles)
-        .filter((tile) => !only || boxOf.get(tile.band) === only),
-      boxes: (this.morph?.boxes ?? payload.boxes).filter((box) => !only || box.id === only),
+      bands, links, wires,
+      tiles: only ? tiles.filter((tile) => boxOf.get(tile.band) === only) : tiles,
+      boxes: only ? boxes.filter((box) => box.id === only) : boxes,
       only,
+    };
+  }
+
+  /** The same of the earlier stage, which stands above. */
+  upperScene() {
+    const { model, rise, found, lit } = this.upper;
+    const { bands, links, wires, tiles, boxes } = model.payload;
+    const hover = this.hover?.isUpper ? this.hover : null;
+    return {
+      ...this.scene(), isTwo: true, payload: model.payload, model, y: this.port.y + rise, found,
+      lit: lit ?? (this.state.mark === "added" ? addedIn(model) : null), path: null,
+      hover, focus: null, bands, links, wires, tiles, boxes,
     };
   }
 
@@ -194,7 +295,7 @@ export class GraphView {
     this.sizeSeen = `${width} ${height}`;
     const begun = performance.now();
     this.over = null;
-    if (levelOf(this.zoom).name === "overview") {
+    if (levelOf(this.zoom).name === "overview" && !this.upper) {
       this.over = overview(this.model, width, height);
       const room = Math.max(0, this.over.height - height);
       this.overShift = Math.min(room, Math.max(0, this.overShift ?? 0));
@@ -207,12 +308,25 @@ export class GraphView {
   /** The picture itself, on the canvas or on whatever else takes ink. */
   paint(ctx, width, height) {
     if (this.over) drawOverview(ctx, this.scene(), this.over, this.overShift);
+    else if (this.upper) this.paintTwo(ctx, width, height);
     else drawGraph(ctx, this.scene(), width, height);
+  }
+
+  paintTwo(ctx, width, height) {
+    const lower = { ...this.scene(), isTwo: true, ...(this.hover?.isUpper && { hover: null }) };
+    const upper = this.upperScene();
+    drawIdentity(ctx, upper, lower);
+    drawGraph(ctx, upper, width, height);
+    drawGraph(ctx, lower, width, height);
+    drawNumbers(ctx, upper, lower, this.cuts);
+    const { stages } = this.words;
+    drawTitle(ctx, upper, stages[upper.payload.stage], this.said[0]);
+    drawTitle(ctx, lower, stages[lower.payload.stage], this.said[1]);
   }
 
   /** The box that a narrow screen shows alone. */
   get onlyBox() {
-    if (this.surface.width >= NARROW || !this.model) return null;
+    if (this.surface.width >= NARROW || !this.model || this.upper) return null;
     const { boxes } = this.model.payload;
     return boxes.find((box) => box.id === this.state.box) ?? boxes[0] ?? null;
   }
@@ -221,6 +335,9 @@ export class GraphView {
   get extent() {
     const box = this.onlyBox;
     const { height, wires } = this.model.payload;
+    if (this.upper) {
+      return { top: -this.upper.rise, tall: height + this.upper.rise, margin: HEAD };
+    }
     if (!box) return { top: 0, tall: height, margin: MARGIN.top };
     const ends = wires.filter(({ from, to }) => from === box.id || to === box.id)
       .map(({ from, points }) => (from === box.id ? points[0] : points.at(-1))[1]);
@@ -242,7 +359,8 @@ export class GraphView {
     const wide = (width - 2 * MARGIN.side) / Math.max(1, payload.width);
     const whole = !box && wide < high && (isWhole || wide > NEARLY * high)
       ? Math.max(least, wide) : high;
-    const zoom = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
+    const small = this.upper && !isWhole ? Math.max(ZOOM.glyphs, whole) : whole;
+    const zoom = isWhole || whole < READABLE ? small : Math.max(ZOOM.names, whole);
     const spare = Math.max(0, room - tall * zoom) / 2;
     const above = margin + Math.min(spare, 60);
     Object.assign(this.port, {
@@ -351,7 +469,7 @@ export class GraphView {
   toggle(id) {
     const { folds } = this.state;
     this.setFolds(this.model.tiles.get(id)?.count > 1 ? open(folds, id) : close(folds, id));
-    visitFolds(this.state.folds);
+    visitSearch(writeFolds(location.search, this.state.folds));
   }
 
   setFolds(folds) {
@@ -361,6 +479,7 @@ export class GraphView {
 
   /** Back and Forward. */
   followAddress() {
+    this.state.isTwo = this.mayShowTwo && readTwo(location.search);
     this.setFolds(readFolds(location.search));
   }
 }
@@ -369,11 +488,12 @@ mount("#graph-canvas", (host) => new GraphView(host));
 startControls();
 
 /** Callback of pages/graph.py: hands the page's stores to the canvas. */
-export function show(step, stage, task, sel) {
+export function show(step, stage, task, sel, names) {
   const host = document.getElementById("graph-canvas");
   if (!host) return null;
   Object.assign(host.dataset, {
     step: step ?? "", stage: stage ?? "", task: task ?? "", chosen: sel ? JSON.stringify(sel) : "",
+    named: names ? JSON.stringify(names) : "",
   });
   return null;
 }

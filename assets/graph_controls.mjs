@@ -5,6 +5,9 @@ import { valueText } from "./graph_words.mjs";
 
 const setStore = (name, data) => globalThis.dash_clientside?.set_props?.(name, { data });
 
+const tellCanvas = (event, detail) => document.getElementById("graph-canvas")
+  ?.dispatchEvent(new CustomEvent(event, { detail }));
+
 /** What a choice does, by the group it is in. */
 const CHOOSE = {
   "graph-stages": (value) => setStore("stage", value),
@@ -69,6 +72,27 @@ export function showBoxChoice(view) {
   }));
 }
 
+/** Marks the second of two stages, and gives the canvas the width of the page. */
+export function showTwo(view) {
+  if (!view.mayShowTwo) return;
+  const { upper } = view;
+  document.querySelector(".graph-page")?.toggleAttribute("data-two", Boolean(upper));
+  document.getElementById("graph-two")?.setAttribute("aria-pressed", String(Boolean(upper)));
+  for (const button of document.querySelectorAll("#graph-stages [role=radio]")) {
+    button.toggleAttribute("data-upper", button.dataset.value === upper?.model.payload.stage);
+  }
+}
+
+/** Lights what a key of the legend names, or no more. */
+function toggleMark(button) {
+  const host = document.getElementById("graph-canvas");
+  const mark = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.mark;
+  host.dataset.mark = mark;
+  for (const one of document.querySelectorAll("[data-mark][aria-pressed]")) {
+    one.setAttribute("aria-pressed", String(one.dataset.mark === mark));
+  }
+}
+
 /** The scopes that stand open, each with a button that folds it again. */
 export function showOpened(view) {
   const { opened } = view.model.payload;
@@ -122,9 +146,11 @@ export function startControls() {
     if (button) choose(button);
     if (event.target.closest?.("[data-graph=table]")) toggleTable();
     const scope = event.target.closest?.("[data-scope]");
-    if (scope) document.getElementById("graph-canvas")?.dispatchEvent(
-      new CustomEvent("scope", { detail: scope.dataset.scope }),
-    );
+    if (scope) tellCanvas("scope", scope.dataset.scope);
+    const key = event.target.closest?.("#graph-two, #graph-morph");
+    if (key) tellCanvas(key.id.replace("graph-", ""));
+    const mark = event.target.closest?.("[data-mark][aria-pressed]");
+    if (mark) toggleMark(mark);
   });
   document.addEventListener("change", (event) => {
     if (event.target.id === "graph-client") setStore("graph-task", event.target.value);

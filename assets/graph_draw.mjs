@@ -1,20 +1,26 @@
 // Paints a laid-out graph: boxes, bands, edges, wires with their tags, tiles, names.
-// A `scene` is {payload, model, theme, words, zoom, x, y, tiles, boxes, heat, found, lit, hover,
-// focus, alpha, only}; graph.mjs makes it.
+// A `scene` is {payload, model, theme, words, zoom, x, y, boxes, bands, tiles, links, wires, heat,
+// found, lit, hover, focus, alpha, only, isTwo, path}; graph.mjs makes it. While one stage turns into
+// another, things in it are `shown` in part, `grown` in part, or `leaving`.
 
 import {
   CODE_FONT, ellipsis, font, haloText, heat, inkOn, mix, textWidth,
 } from "./core.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import {
-  HOLLOW, ROUND, TAGS, TILE, hueOf, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
+  drawBadge, drawMarks, drawPathNumbers, drawPathTiles, drawPathWires,
+} from "./graph_marks.mjs";
+import {
+  HOLLOW, TAGS, hueOf, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
 } from "./graph_model.mjs";
 import {
-  alphaOf, arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, place, stroke, touch,
+  arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, halfTile, place, stroke, tilePath,
+  touch,
 } from "./graph_wires.mjs";
-import { countOf, valueText } from "./graph_words.mjs";
-import { drawTag, focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
+import { countOf, turnsOf, valueText } from "./graph_words.mjs";
+import { drawTag, roundRect, roundedPath } from "./shapes.mjs";
 
+const GOING = 0.42; // how strongly what the next stage does without is drawn
 const NAME_AIR = 5; // between two names beside each other
 export const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
 
@@ -26,18 +32,21 @@ export function drawGraph(ctx, scene, width, height) {
   const labels = []; // rectangles that hold words
   ctx.save();
   if (scene.only) clipToBox(ctx, scene, width);
-  else drawBrackets(ctx, scene);
+  else if (!scene.isTwo) drawBrackets(ctx, scene);
   drawBoxes(ctx, scene);
   drawLinks(ctx, scene, level, width, height);
-  for (const wire of scene.payload.wires) {
+  drawPathWires(ctx, scene);
+  for (const wire of scene.wires) {
     if (isWireSeen(scene, wire)) drawWire(ctx, scene, wire, level);
   }
+  drawPathTiles(ctx, scene);
   for (const tile of scene.tiles) {
     if (isSeen(scene, tile, width, height)) drawTile(ctx, scene, tile, level);
   }
   drawNames(ctx, scene, level, labels, width, height);
   if (scene.only) drawStubLabels(ctx, scene, labels);
   else if (level.pairLabels) drawWireLabels(ctx, scene, level, labels, width, height);
+  drawPathNumbers(ctx, scene);
   drawMarks(ctx, scene, level);
   ctx.restore();
 }
@@ -78,17 +87,18 @@ function drawBoxes(ctx, scene) {
     ctx.stroke();
     ctx.setLineDash([]);
   }
-  const shown = new Map(scene.boxes.map((box) => [box.id, box.shown ?? 1]));
-  for (const band of scene.payload.bands) {
+  const drawn = new Set(scene.boxes.map((box) => box.id));
+  for (const band of scene.bands) {
+    if (!drawn.has(band.box)) continue;
     const [x, y] = to(band.x, band.y);
-    ctx.globalAlpha = shown.get(band.box) ?? 0;
+    ctx.globalAlpha = band.shown ?? 1;
     roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
     ctx.fillStyle = bandFill(theme);
     ctx.fill();
   }
   for (const box of scene.boxes) {
-    ctx.globalAlpha = shown.get(box.id);
-    drawTitle(ctx, scene, box);
+    ctx.globalAlpha = box.shown ?? 1;
+    if (!box.leaving) drawTitle(ctx, scene, box);
   }
   ctx.globalAlpha = 1;
 }
@@ -132,7 +142,7 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
   };
   const sizes = [14, 12.5, 11].map((size) => font(size, 700));
   write(name, 28, sizes.find((one) => textWidth(ctx, name, one) <= room) ?? sizes[2], theme.ink);
-  const bands = scene.payload.bands.filter((band) => band.box === box.id && band.name);
+  const bands = scene.bands.filter((band) => band.box === box.id && band.name && !band.leaving);
   const mono = font(11, 400, CODE_FONT);
   if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
   else {
@@ -208,7 +218,7 @@ function isReference(scene, link) {
 function drawLinks(ctx, scene, level, width, height) {
   const to = place(scene);
   const shrink = Math.min(1, Math.max(0.6, scene.zoom));
-  for (const [index, link] of scene.payload.links.entries()) {
+  for (const [index, link] of scene.links.entries()) {
     const points = link.points.map(([x, y]) => to(x, y));
     const xs = points.map((p) => p[0]);
     if (Math.max(...xs) < 0 || Math.min(...xs) > width) continue;
@@ -218,12 +228,15 @@ function drawLinks(ctx, scene, level, width, height) {
     const { hover } = scene;
     const isLifted = hover && (hover.type === "link" ? hover.id === index
       : link.src === hover.id || link.dst === hover.id);
-    ctx.globalAlpha = alphaOf(scene, isLit);
-    const isStrong = isLit || isLifted;
+    const isOnPath = scene.path?.links.has(`${link.src}→${link.dst}`);
+    const ends = [link.src, link.dst].map((end) => scene.model.tiles.get(end));
+    const fades = ends.some((end) => end?.going) && !isLit ? GOING : 1;
+    ctx.globalAlpha = Math.min(fades, dimOf(scene, isLit)) * (link.shown ?? 1);
+    const isStrong = isLit || isLifted || isOnPath;
     const rest = isReference(scene, link) ? scene.theme.line2 : scene.theme.ink3;
     ctx.strokeStyle = ctx.fillStyle = isStrong ? scene.theme.ink : rest;
     const thin = linkWidth(link.count) * shrink;
-    ctx.lineWidth = isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.6 * thin : thin;
+    ctx.lineWidth = isOnPath ? 3.4 : isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.6 * thin : thin;
     ctx.setLineDash(link.control ? [3, 3] : []);
     roundedPath(ctx, points, 9 * Math.min(1, scene.zoom));
     ctx.stroke();
@@ -234,16 +247,6 @@ function drawLinks(ctx, scene, level, width, height) {
 }
 
 // ---- tiles ----
-
-/** Half the side of a tile on screen. */
-export const halfTile = (zoom) => Math.max(3, (TILE / 2) * zoom);
-
-function tilePath(ctx, kind, x, y, half, zoom) {
-  if (ROUND.has(kind)) {
-    ctx.beginPath();
-    ctx.arc(x, y, half, 0, 7);
-  } else roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 6 * Math.min(1.4, zoom));
-}
 
 /** Fill of a tile: its hue, as strong as its heat. */
 export function tileFill(scene, tile) {
@@ -264,27 +267,39 @@ function fillOf({ theme, heat: choice }, kind, share) {
 function drawTile(ctx, scene, tile, level) {
   const { theme, zoom } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
-  const half = halfTile(zoom);
-  ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  const half = halfTile(zoom) * (tile.grown ?? 1);
+  ctx.globalAlpha = shownOf(scene, tile);
   if (TAGS.has(tile.kind)) {
     const kind = tile.kind === "feed" ? "recv" : "send";
     drawTag(ctx, theme, kind, x, y, Math.max(6, 18 * Math.min(1, zoom)), "right", true);
     ctx.globalAlpha = 1;
     return;
   }
-  const fill = tileFill(scene, tile);
-  const hue = HOLLOW.has(tile.kind) ? theme.line2 : edgeOf(scene, tile);
+  const { going: goes, coming } = scene.model.tiles.get(tile.id) ?? tile;
+  const fill = goes ? theme.sunk : tileFill(scene, tile);
+  const hue = goes || HOLLOW.has(tile.kind) ? theme.line2 : edgeOf(scene, tile);
   const isHovered = scene.hover?.id === tile.id;
   for (const shift of tile.count > 1 ? [5, 2.5, 0] : [0]) {
     const d = shift * zoom;
     tilePath(ctx, tile.count > 1 ? "stack" : tile.kind, x + d, y - d, half, zoom);
     ctx.fillStyle = fill;
     ctx.fill();
-    const isDashed = HOLLOW.has(tile.kind) && tile.count === 1;
+    const isDashed = goes || (HOLLOW.has(tile.kind) && tile.count === 1);
     stroke(ctx, hue, isHovered ? 2.2 : 1.2, isDashed ? [3, 2.5] : []);
   }
   if (level.glyph) drawGlyph(ctx, tile.glyph, x, y, 2 * half, inkOn(fill, theme));
+  if (coming && level.glyph) drawBadge(ctx, scene, coming, x, y, half);
   ctx.globalAlpha = 1;
+}
+
+export { halfTile };
+
+/** How strongly a tile is drawn: less if something else is lit, if it goes with the next stage, and
+ *  while it comes or leaves. */
+function shownOf(scene, tile) {
+  const dim = dimOf(scene, scene.lit?.tiles.has(tile.id));
+  const isGoing = scene.model.tiles.get(tile.id)?.going;
+  return (isGoing && scene.found?.tile !== tile.id ? Math.min(dim, GOING) : dim) * (tile.shown ?? 1);
 }
 
 /** Outline of a tile: that of its hue, or of what its heat shows. */
@@ -297,8 +312,9 @@ function linesOf(scene, tile, level) {
   const full = model.tiles.get(tile.id);
   if (!full) return [];
   const shown = choice === "plain" ? "time" : choice;
+  const turns = full.iterations ? [turnsOf(scene.words, full.iterations)] : [];
   const lines = isValueShown(model, full, shown) || (level.cards && full[shown] > 0)
-    ? [valueText(full, shown)] : [];
+    ? [...turns, valueText(full, shown)] : turns;
   if (!level.cards || full.count > 1) return lines;
   const [node] = full.nodes;
   const where = [node.device, node.reason].filter(Boolean).join(" · ");
@@ -371,7 +387,7 @@ function widen(ctx, name, labels) {
 function writeName(ctx, scene, { tile, x, top, style, room, spot }) {
   const { theme } = scene;
   const under = bandFill(theme);
-  ctx.globalAlpha = dimOf(scene, scene.lit?.tiles.has(tile.id)) * (tile.shown ?? 1);
+  ctx.globalAlpha = shownOf(scene, tile);
   ctx.font = style;
   haloText(ctx, spot.name, x, top, theme.ink, under);
   ctx.font = font(10.5);
@@ -379,44 +395,4 @@ function writeName(ctx, scene, { tile, x, top, style, room, spot }) {
     const short = ellipsis(line, (t) => textWidth(ctx, t, font(10.5)), room + 14);
     if (short) haloText(ctx, short, x, top + 12 * (i + 1), theme.ink2, under);
   });
-}
-
-// ---- marks ----
-
-/** Selection and keyboard focus, over everything. */
-function drawMarks(ctx, scene, level) {
-  const { theme, zoom } = scene;
-  const half = halfTile(zoom);
-  for (const id of scene.found?.bands ?? []) {
-    const band = scene.payload.bands.find((one) => one.id === id);
-    const [x, y] = place(scene)(band.x, band.y);
-    roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
-    stroke(ctx, theme.outline, 6.4);
-    stroke(ctx, theme.mark, 3.4);
-  }
-  for (const tile of scene.tiles) {
-    const isChosen = scene.found?.tile === tile.id;
-    const [x, y] = place(scene)(tile.x, tile.y);
-    if (isChosen) {
-      const kind = tile.count > 1 ? "stack" : tile.kind;
-      tilePath(ctx, kind, x, y, half + 4.5, zoom);
-      stroke(ctx, theme.outline, 2);
-      tilePath(ctx, kind, x, y, half + 2, zoom);
-      stroke(ctx, theme.mark, 3.4);
-      if (TAGS.has(tile.kind)) {
-        polygon(ctx, tagPoints(tile.kind === "feed" ? "recv" : "send", x, y, 18, "right"));
-        stroke(ctx, theme.ink, 1.4);
-      }
-    }
-    if (scene.focus?.type === "tile" && scene.focus.id === tile.id) {
-      focusRing(ctx, theme, x - half - 8, y - half - 8, 2 * half + 16, 2 * half + 16, 10);
-    }
-  }
-  if (scene.focus?.type === "wire" && level.tag) {
-    const wire = scene.model.wires.get(scene.focus.id);
-    for (const [wx, wy] of wire ? [wire.points[0], wire.points.at(-1)] : []) {
-      const [x, y] = place(scene)(wx, wy);
-      focusRing(ctx, theme, x - 14, y - 14, 28, 28, 14);
-    }
-  }
 }

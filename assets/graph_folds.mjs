@@ -1,5 +1,5 @@
-// Which scopes are shown open or folded against what the graph does by itself. They stand in the
-// address, so that a link shows the same picture and Back undoes a step.
+// Which scopes are shown open or folded against what the graph does by itself, and whether two stages
+// are shown. They stand in the address, so that a link shows the same picture and Back undoes a step.
 
 const NAMES = ["opened", "folded"];
 
@@ -32,9 +32,18 @@ export function close({ opened, folded }, id) {
   return kept.delete(id) ? { opened: kept, folded } : { opened, folded: new Set(folded).add(id) };
 }
 
-/** Puts the sets into the address bar as a step that Back undoes. */
-export function visitFolds(folds) {
-  const search = writeFolds(location.search, folds);
+export const readTwo = (search) => new URLSearchParams(search).get("two") === "1";
+
+export function writeTwo(search, isTwo) {
+  const query = new URLSearchParams(search);
+  query.delete("two");
+  if (isTwo) query.set("two", "1");
+  const text = query.toString();
+  return text ? `?${text}` : "";
+}
+
+/** Puts a query into the address bar as a step that Back undoes. */
+export function visitSearch(search) {
   if (search === location.search) return;
   history.pushState({}, "", location.pathname + search + location.hash);
   dispatchEvent(new CustomEvent("_dashprivate_pushstate"));

@@ -3,7 +3,8 @@
 import { direction, gestures, publishSelection } from "./core.mjs";
 import { selectionOf } from "./graph_model.mjs";
 import { toggleTable } from "./graph_controls.mjs";
-import { tipText } from "./graph_words.mjs";
+import { APART } from "./graph_two.mjs";
+import { tipLines } from "./graph_words.mjs";
 
 const HOVER_MS = 80;
 const STEP = 60; // pixels that a key pans
@@ -51,6 +52,10 @@ export class Hands {
     if (view.over) return this.hitOverview(x, y + view.overShift);
     const reach = Math.max(1, 8 / view.zoom / 17);
     const [wx, wy] = view.port.toWorld(x, y);
+    if (view.upper && wy < -APART / 2) {
+      const above = view.upper.grid.at(wx, wy + view.upper.rise);
+      return above && { ...above, isUpper: true };
+    }
     const hit = view.grid.at(wx, wy);
     if (hit || reach <= 1) return hit;
     return view.grid.at(wx + 6 / view.zoom, wy) ?? view.grid.at(wx - 6 / view.zoom, wy);
@@ -79,22 +84,28 @@ export class Hands {
     const { view } = this;
     if (hit?.type === "bundle" || hit?.type === "link") return;
     const isAgain = hit?.type === "tile" && hit.id === view.found?.tile;
-    if (isAgain && !view.over && view.model.tiles.get(hit.id).count > 1) {
+    if (isAgain && !view.over && !hit.isUpper && view.model.tiles.get(hit.id).count > 1) {
       view.toggle(hit.id);
       return;
     }
     if (view.over && isAgain) view.centre({ tile: hit.id }, 0.8);
-    const selection = selectionOf(view.model, hit);
+    const selection = selectionOf(this.modelOf(hit), hit);
     view.state.sel = selection;
+    view.state.names = [];
     publishSelection(selection);
     view.select();
+  }
+
+  /** The picture that a hit lies in. */
+  modelOf(hit) {
+    return hit?.isUpper ? this.view.upper.model : this.view.model;
   }
 
   hoverAt(x, y) {
     const { view } = this;
     const hit = x === null ? null : this.hitAt(x, y);
     view.surface.canvas.style.cursor = hit ? "pointer" : "grab";
-    if (hit?.id === view.hover?.id && hit?.node === view.hover?.node) return;
+    if (hit?.id === view.hover?.id && hit?.isUpper === view.hover?.isUpper && hit?.node === view.hover?.node) return;
     clearTimeout(this.hoverTimer);
     this.hideTip();
     view.hover = null;
@@ -111,11 +122,18 @@ export class Hands {
 
   showTip(hit, x, y) {
     const { surface } = this.view;
-    this.tip.textContent = tipText(this.view, hit);
+    const { over, words, state } = this.view;
+    const [title, ...more] = tipLines({ model: this.modelOf(hit), over, words, state }, hit);
+    this.tip.replaceChildren(title, ...more.map((line) => {
+      const row = document.createElement("small");
+      row.textContent = line;
+      return row;
+    }));
     this.tip.hidden = false;
     const w = this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(6, Math.min(x + 14, surface.width - w - 8))}px`;
-    this.tip.style.top = `${y + 34 > surface.height ? y - 36 : y + 16}px`;
+    const h = this.tip.offsetHeight;
+    this.tip.style.top = `${y + h + 20 > surface.height ? y - h - 10 : y + 16}px`;
   }
 
   hideTip() {
@@ -135,7 +153,7 @@ export class Hands {
     const actions = {
       Enter: () => view.focus && this.choose(view.focus),
       " ": () => view.focus && this.choose(view.focus),
-      Escape: () => this.choose(null),
+      Escape: () => (view.play.isOn ? view.play.settle() : this.choose(null)),
       "+": () => view.zoomBy(1.25), "=": () => view.zoomBy(1.25), "-": () => view.zoomBy(0.8),
       l: toggleTable, e: () => this.foldKey(), f: () => this.fitKey(), 0: () => this.fitKey(true),
     };

@@ -47,6 +47,7 @@ export function buildModel(payload) {
       [tile.wait, tile.queueing] = [node.wait, node.queueing];
     }
   }
+  for (const tile of tiles.values()) Object.assign(tile, fateOf(tile.nodes));
   const wires = new Map(payload.wires.map((wire) => [wire.id, wire]));
   const model = { payload, nodes, tiles, wires, neighbours: new Map(), bySpan: new Map() };
   linkNeighbours(model);
@@ -59,6 +60,16 @@ export function buildModel(payload) {
   model.range = rangesOf([...tiles.values()]);
   model.nodeRange = rangesOf(payload.nodes);
   return model;
+}
+
+/** Of a tile's nodes together: how they came to be there ("" if the client built any of them), and
+ *  whether the next stage does without them all. */
+function fateOf(nodes) {
+  const [first] = nodes;
+  const isAlike = nodes.every((node) => node.coming === first.coming);
+  const isAdded = nodes.length > 0 && nodes.every((node) => node.coming);
+  const coming = isAdded ? (isAlike ? first.coming : "pass") : "";
+  return { coming, going: nodes.length > 0 && nodes.every((node) => node.going) };
 }
 
 /** neighbours: tile → {tiles, wires} that share an edge with it. */
@@ -213,28 +224,6 @@ function addSegments(grid, item, points, reach) {
     grid.add(item, Math.min(ax, bx) - reach, Math.min(ay, by) - reach,
       Math.abs(ax - bx) + 2 * reach, Math.abs(ay - by) + 2 * reach);
   }
-}
-
-/** Between two payloads: where each tile and box was, and how far it has come. */
-export function interpolate(before, after, share) {
-  const old = new Map(before.tiles.map((tile) => [tile.id, tile]));
-  const oldBoxes = new Map(before.boxes.map((box) => [box.id, box]));
-  const mean = (a, b) => a + (b - a) * share;
-  const tiles = after.tiles.map((tile) => {
-    const from = old.get(tile.id);
-    return from ? { ...tile, x: mean(from.x, tile.x), y: mean(from.y, tile.y), shown: 1 }
-      : { ...tile, shown: share };
-  });
-  const kept = new Set(after.tiles.map((tile) => tile.id));
-  const leaving = before.tiles.filter((tile) => !kept.has(tile.id))
-    .map((tile) => ({ ...tile, shown: 1 - share }));
-  const boxes = after.boxes.map((box) => {
-    const from = oldBoxes.get(box.id);
-    if (!from) return { ...box, shown: share };
-    const [x, y, w, h] = ["x", "y", "w", "h"].map((side) => mean(from[side], box[side]));
-    return { ...box, x, y, w, h, shown: 1 };
-  });
-  return { tiles: [...leaving, ...tiles], boxes };
 }
 
 // ---- overview ----

@@ -1,7 +1,7 @@
 // How a test asks the graph what it shows: `window.__vizdist`, in coordinates of the page.
 
 import { pointIn, pointOf, publishSelection } from "./core.mjs";
-import { halfTile } from "./graph_draw.mjs";
+import { halfTile } from "./graph_wires.mjs";
 import { levelOf, resolve, selectionOf } from "./graph_model.mjs";
 
 export function probe(view) {
@@ -9,7 +9,7 @@ export function probe(view) {
   return {
     hit: (x, y) => {
       const hit = view.hands.hitAt(...pointIn(canvas, x, y));
-      return hit && { ...hit, selection: selectionOf(view.model, hit) };
+      return hit && { ...hit, selection: selectionOf(view.hands.modelOf(hit), hit) };
     },
     select: (selection) => {
       view.state.sel = selection;
@@ -23,9 +23,27 @@ export function probe(view) {
       wires: view.model?.payload.wires.length ?? 0,
       nodeCount: view.model?.payload.nodeCount ?? 0,
       found: view.found ?? null, morphing: Boolean(view.morph), half: halfTile(view.zoom),
-      drawMs: view.drawMs, shownMs: view.shownMs,
+      mark: view.state.mark, drawMs: view.drawMs, shownMs: view.shownMs,
     }),
     show: (payload) => view.show(payload),
+    /** Stops the last change of stage at a share of its way, 0 … 1; what is drawn there. */
+    hold: (share) => {
+      view.stopMorph?.();
+      view.morph = view.plan?.at(share) ?? null;
+      view.surface.paint();
+      const { tiles, links, wires } = view.scene();
+      const ringed = tiles.find((tile) => tile.id === view.found?.tile && !tile.leaving);
+      return { tiles, links, wires, ringed: ringed ?? null };
+    },
+    two: () => view.upper && {
+      upper: view.upper.model.payload.stage, lower: view.model.payload.stage,
+      said: view.said, cuts: view.cuts,
+      places: [view.upper.model, view.model].map(({ payload }) =>
+        Object.fromEntries(payload.tiles.map(({ id, x }) => [id, x]))),
+    },
+    path: () => view.path && {
+      count: view.path.count, tiles: [...view.path.tiles], wires: [...view.path.wires],
+    },
     redraw: () => {
       view.port.panBy(-3, 0);
       view.surface.paint();

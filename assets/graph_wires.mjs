@@ -2,19 +2,26 @@
 // A `scene` is what graph_draw.mjs says.
 
 import { font, formatBytes, formatNs, haloText, textWidth } from "./core.mjs";
-import { targetsOf, wireWidth } from "./graph_model.mjs";
-import { drawTag, polygon, roundedPath } from "./shapes.mjs";
+import { ROUND, TILE, targetsOf, wireWidth } from "./graph_model.mjs";
+import { drawTag, polygon, roundRect, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
 
 /** Layout → screen for one scene. */
 export const place = (scene) => (x, y) => [(x - scene.x) * scene.zoom, (y - scene.y) * scene.zoom];
 
+/** Half the side of a tile on screen. */
+export const halfTile = (zoom) => Math.max(3, (TILE / 2) * zoom);
+
+export function tilePath(ctx, kind, x, y, half, zoom) {
+  if (ROUND.has(kind)) {
+    ctx.beginPath();
+    ctx.arc(x, y, half, 0, 7);
+  } else roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 6 * Math.min(1.4, zoom));
+}
+
 /** How strongly a thing is drawn: full if lit or nothing is selected. */
 export const dimOf = (scene, isLit) => (!scene.lit || isLit ? 1 : DIMMED);
-
-/** The same for what comes in anew when the stage changes. */
-export const alphaOf = (scene, isLit) => scene.alpha * dimOf(scene, isLit);
 
 export function arrowHead(ctx, from, [x, y]) {
   const angle = Math.atan2(y - from[1], x - from[0]);
@@ -34,7 +41,7 @@ export function drawWire(ctx, scene, wire, level) {
   const isLifted = scene.hover?.id === wire.id;
   const width = (wire.isPair && !wire.control ? wireWidth(wire.bytes) : 1.3)
     * Math.min(1, Math.max(0.5, zoom)) + (isLifted ? 1 : 0);
-  ctx.globalAlpha = alphaOf(scene, isLit);
+  ctx.globalAlpha = dimOf(scene, isLit) * (wire.shown ?? 1);
   roundedPath(ctx, points, 9 * Math.min(1, zoom));
   if (isChosen) {
     stroke(ctx, theme.outline, width + 9);
@@ -76,7 +83,9 @@ export function twoColours(ctx, theme, points) {
 
 function drawWireTags(ctx, scene, wire, points, level, isChosen) {
   const { theme } = scene;
-  const size = wire.control ? Math.max(8, level.tag - 2) : level.tag;
+  const whole = wire.control ? Math.max(8, level.tag - 2) : level.tag;
+  const size = whole * (wire.grown ?? 1);
+  if (size < 1) return;
   for (const [kind, [x, y], way] of [
     ["send", points[0], wire.ways[0]], ["recv", points.at(-1), wire.ways[1]],
   ]) {
@@ -128,7 +137,7 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
     })).find((option) => option.at);
     if (!spot) continue;
     const isLit = scene.lit?.wires.has(wire.id) ?? false;
-    ctx.globalAlpha = alphaOf(scene, isLit);
+    ctx.globalAlpha = scene.alpha * dimOf(scene, isLit);
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     ctx.font = font(12, 600);

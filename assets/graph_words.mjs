@@ -1,14 +1,34 @@
-// What a pointer is told about the thing under it: one line of name, value, unit.
+// What a pointer is told about the thing under it: a line of name, value, unit; then in words why a
+// node is where it is, how it came to be in this stage, why the next one does without it.
 
 import { formatBytes, formatNs } from "./core.mjs";
 
 export const countOf = (words, number) =>
   (number === 1 ? words.node : words.nodes).replace("{count}", number);
 
+export const turnsOf = (words, number) =>
+  (number === 1 ? words.turn : words.turns).replace("{count}", number);
+
 /** `view` is {model, over, words, state}; `hit` what lies under the pointer. */
-export function tipText(view, hit) {
-  return TEXTS[hit.type](view, hit);
+export function tipLines(view, hit) {
+  const first = TEXTS[hit.type](view, hit);
+  const tile = hit.type === "tile" && view.model.tiles.get(hit.id);
+  const node = tile && (view.model.nodes.get(hit.node) ?? (tile.count === 1 && tile.nodes[0]));
+  if (!node) return [first];
+  const { words } = view;
+  const where = [node.box, node.device].filter(Boolean).join(" / ");
+  const why = plain(words.whys?.[node.why], node);
+  return [
+    first,
+    where && why ? `${where} · ${why}` : why,
+    plain(words.comings?.[node.coming], node),
+    plain(words.goings?.[node.going], node),
+  ].filter(Boolean);
 }
+
+/** A text of the catalogue without its bold marks, with what it names put in. */
+const plain = (text, values) => (text ?? "").replaceAll("**", "")
+  .replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
 const TEXTS = {
   bundle({ over, words }, { id }) {
@@ -42,7 +62,8 @@ const TEXTS = {
     const title = isStack
       ? `${tile.label} · ${countOf(words, tile.count)}` : `${node.id} · ${node.op}`;
     const value = amountText(words, isStack ? tile : node, state.heat);
-    return value ? `${title} · ${value}` : title;
+    const turns = isStack && tile.iterations ? turnsOf(words, tile.iterations) : "";
+    return [title, turns, value].filter(Boolean).join(" · ");
   },
 };
 

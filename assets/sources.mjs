@@ -36,9 +36,20 @@ export class HttpSource {
     return (await this.ask("replay", query, signal)).arrayBuffer();
   }
 
+  async findings({ number, task }) {
+    return (await this.ask("timeline/step", { number, task })).json();
+  }
+
+  standsOut = async () => (await this.ask("timeline/stands-out")).json();
+
   /** A stage of a graph, as JSON text; `query` are the fields of /graph. */
   async graph(query, signal) {
     return (await this.ask("graph", query, signal)).text();
+  }
+
+  /** The critical path of a step, as names of nodes and keys; `query` is {step, task}. */
+  async graphPath(query) {
+    return (await this.ask("graph/path", query)).json();
   }
 }
 

@@ -89,15 +89,6 @@ test("a glyph on a heated tile keeps a contrast of four", () => {
   }
 });
 
-test("a stage grows out of the one before: kept tiles move, others fade", () => {
-  const before = { tiles: [{ id: "a", x: 0, y: 0 }, { id: "gone", x: 5, y: 5 }], boxes: [] };
-  const after = { tiles: [{ id: "a", x: 10, y: 20 }, { id: "new", x: 1, y: 1 }], boxes: [] };
-  const { tiles } = graph.interpolate(before, after, 0.5);
-  const found = Object.fromEntries(tiles.map((tile) => [tile.id, tile]));
-  assert.deepEqual([found.a.x, found.a.y, found.a.shown], [5, 10, 1]);
-  assert.deepEqual([found.gone.shown, found.new.shown], [0.5, 0.5]);
-});
-
 test("the overview shows every node once, inside its box, and bundles without shared lanes", () => {
   const view = graph.overview(model, 1000, 700);
   const seen = view.frames.flatMap((frame) => frame.squares.map((square) => square.node.id));

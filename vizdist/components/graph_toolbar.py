@@ -23,6 +23,8 @@ def toolbar(lang: Lang) -> Component:
             html.Div(
                 [
                     html.Span(id="graph-clients"),
+                    _key("graph-two", "two_stages", [t("graph.two_stages", lang)], lang),
+                    _key("graph-morph", "morph", [icon("play"), t("graph.morph", lang)], lang),
                     _choices("graph-heat", t("graph.heat_choice", lang), "segments", _heats(lang)),
                     picture_buttons(lang),
                     table_button(
@@ -48,6 +50,15 @@ def _choices(name: str, says: str, kind: str, children: Sequence[Any] = ()) -> C
 
 def _heats(lang: Lang) -> list[Component]:
     return [choice(name, t(f"graph.{name}", lang), chosen=name == "time") for name in HEATS]
+
+
+def _key(name: str, word: str, children: Sequence[Any], lang: Lang) -> Component:
+    """A key that stays pressed; assets/graph_controls.mjs does what it says."""
+    pressed: dict[str, Any] = {"aria-pressed": "false"}
+    title = t(f"graph.{word}_says", lang)
+    return html.Button(
+        list(children), id=name, type="button", className="button", title=title, **pressed
+    )
 
 
 def stops(counts: Sequence[Mapping[str, Any]], chosen: str, lang: Lang) -> list[Component]:
@@ -95,6 +106,7 @@ def legend(lang: Lang) -> Component:
     ]
     update = html.Span([html.Span(className="swatch fill-update"), t("graph.update", lang)])
     stack = html.Span([html.Span("8", className="stack-sign", **HIDDEN), t("graph.stack", lang)])
+    marks = [_mark("added", "added", lang), _mark("path", "critical", lang)]
     heat = html.Span(
         [
             html.B(id="graph-heat-what"),
@@ -107,8 +119,21 @@ def legend(lang: Lang) -> Component:
         hidden=True,
     )
     says: dict[str, Any] = {"aria-label": t("graph.legend", lang), "data-scrolls": ""}
-    signs = [*tags, update, stack, heat]
+    signs = [*tags, update, stack, *marks, heat]
     return html.Div(signs, className="graph-legend", role="group", tabIndex=0, **says)
+
+
+def _mark(mark: str, word: str, lang: Lang) -> Component:
+    """An entry of the legend that lights what it names."""
+    data: dict[str, Any] = {"data-mark": mark, "aria-pressed": "false"}
+    sign = html.Span(className=f"mark-sign mark-{mark}", **HIDDEN)
+    return html.Button(
+        [sign, t(f"graph.{word}", lang)],
+        type="button",
+        className="mark-button",
+        title=t(f"graph.{word}_says", lang),
+        **data,
+    )
 
 
 def glyph_tile(kind: str, glyph: str) -> Component:

@@ -95,6 +95,7 @@ ATEN_GLYPHS: dict[str, str] = {
     "nll_loss_backward": "∂",
 }
 
+_ALIKE = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond")
 SHORT = 12  #: letters up to which a name keeps its scope
 _GENERIC = ("", "train", "gradients", "tuple", "Read")  # parts of a name that tell nothing apart
 _LOCAL_END = re.compile(r"_(?:arg|retval)_(.+)_\d+_\d+")  # of a session without a cluster
@@ -149,6 +150,8 @@ def short_name(row: NodeRow) -> str:
         return parts[0] if parts else row.name
     *_, parent, last = parts
     stem = last.rstrip("0123456789").rstrip("_")
+    if stem == row.op and row.op in _ALIKE:  # whose scope is that of many others
+        return last
     if stem == row.op or last in (parent, "VarHandleOp"):
         return parent
     both = f"{parent}/{last}"

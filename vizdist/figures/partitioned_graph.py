@@ -69,6 +69,12 @@ def graph_payloads(
     ]
 
 
+def two_stages(held: Sequence[str], chosen: str) -> tuple[str, str]:
+    """The chosen stage below the one before it; of the first the one after; "" where none is."""
+    at = max(1, held.index(chosen))
+    return (held[at - 1], held[at]) if len(held) > 1 else ("", chosen)
+
+
 def _payload(
     stage: StageTiles, layout: Layout, identity: Identity, measures: StepMeasures, choice: Choice
 ) -> Json:

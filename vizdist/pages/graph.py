@@ -59,7 +59,7 @@ def layout(library: Library, view: View) -> Component:
                 ],
                 className="graph-body",
             ),
-            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "list")),
+            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "list", "names")),
         ],
         className="graph-page",
     )
@@ -68,7 +68,16 @@ def layout(library: Library, view: View) -> Component:
 def _canvas_data(view: View, trace: Trace) -> dict[str, Any]:
     """What assets/graph.mjs needs besides the stores: which trace, and its words."""
     words: dict[str, Any] = _words("graph.canvas.", view.lang)
-    tables = {"kinds": "kind", "stages": "stage", "heats": "heat", "families": "family"}
+    tables = {
+        "kinds": "kind",
+        "stages": "stage",
+        "heats": "heat",
+        "families": "family",
+        "whys": "why",
+        "comings": "coming",
+        "goings": "going",
+        "two": "two",
+    }
     for name, section in tables.items():
         words[name] = _words(f"graph.{section}.", view.lang)
     words["signs"] = {
@@ -137,6 +146,13 @@ def register(app: Dash, library: Library) -> None:
         shown = found.stage(stage)
         return _facts(trace, found, shown, sel, view.lang) if shown else []
 
+    @callback(app, Output("graph-names", "data"), Input("sel", "data"), route)
+    def name_selection(sel: Selection | None, route: Route) -> list[str]:
+        """A loop's spans are more than the canvas knows by id."""
+        if sel is None or sel["type"] not in ("span", "rpc"):
+            return []
+        return [name for name in _names(library.open(view_of(route).trace), sel) if name]
+
     @callback(app, Output("graph-table", "children"), Input("graph-list", "data"), *now, route)
     def show_list(
         is_open: bool | None, step: int | None, stage: str | None, task: str | None, route: Route
@@ -149,4 +165,5 @@ def register(app: Dash, library: Library) -> None:
         return graph_list(graph_payload(found.stages, shown, found.measures), view.lang)
 
     drawn = Output("graph-drawn", "data")  # so that Dash asks only where the canvas is
-    clientside(app, "graph.mjs", "show", drawn, *now, Input("sel", "data"))
+    chosen = (Input("sel", "data"), Input("graph-names", "data"))
+    clientside(app, "graph.mjs", "show", drawn, *now, *chosen)

@@ -30,7 +30,9 @@ from vizdist.components.graph_toolbar import stops
 from vizdist.components.markup import markup
 from vizdist.components.view import View
 from vizdist.figures import spark
+from vizdist.figures.findings import run_findings, step_findings
 from vizdist.figures.graph_folding import AS_IT_OPENS
+from vizdist.figures.graph_path import path_payload
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
 from vizdist.figures.step_graph import StepGraph, step_graph
 from vizdist.figures.tile_bytes import tile_bytes
@@ -120,7 +122,15 @@ def write(library: Library, trace_id: str, path: Path, wanted: range | None) -> 
         f'<template lang="{lang}">{text}</template>'
         for lang, text in zip(LANGUAGES, texts, strict=True)
     ]
-    data = {"head": head(trace), "arrows": _arrows(trace, held), "step": step, "graphs": payloads}
+    data = {
+        "head": head(trace),
+        "arrows": _arrows(trace, held),
+        "step": step,
+        "graphs": payloads,
+        "path": path_payload(trace, found.step),
+        "findings": _findings(trace, held),
+        "stands_out": [one for one in run_findings(trace) if one["step"] in held.steps],
+    }
     folder = assets_folder()
     text = _DOCUMENT.format(
         title=escape(f"{trace.title} · vizdist"),
@@ -214,6 +224,12 @@ def _arrows(trace: Trace, held: Held) -> dict[str, Any]:
     return arrow_ends(trace, found)
 
 
+def _findings(trace: Trace, held: Held) -> dict[str, dict[str, Any]]:
+    """By task and number of the steps that are held."""
+    steps = [step for step in trace.steps if step.number in held.steps]
+    return {f"{step.task} {step.number}": step_findings(trace, step) for step in steps}
+
+
 def _payloads(found: StepGraph) -> dict[str, dict[str, Any]]:
     """Stage → payload of its canvas, the last stages first to have room."""
     room = MOST_GRAPH_BYTES
@@ -248,6 +264,7 @@ def _page(
         bodies["graph"]["graph-stages"].children = stops(counts, list(payloads)[-1], lang)
         del bodies["graph"]["graph-table"]  # a server makes it
         del bodies["graph"]["graph-table-button"]
+        del bodies["graph"]["graph-two"]
     pages = [
         html.Div(body, className="page", **{"data-page": name}, hidden=name != "summary")
         for name, body in bodies.items()

@@ -7,7 +7,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from vizdist.figures.graph_folding import Choice
-from vizdist.figures.partitioned_graph import graph_payload
+from vizdist.figures.graph_path import path_payload
+from vizdist.figures.partitioned_graph import graph_payloads, two_stages
 from vizdist.figures.step_graph import step_graph
 from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
@@ -31,14 +32,25 @@ def graph_routes(library: Library) -> APIRouter:
         task: Task = "",
         opened: Scopes = [],  # noqa: B006 (FastAPI copies it)
         folded: Scopes = [],  # noqa: B006
+        two: bool = False,
     ) -> Response:
         found = step_graph(library.open(trace), step, task)
         shown = found.stage(stage)
         if not shown:
             raise TraceError(f"trace {trace} holds no graph")
         choice = Choice(frozenset(opened), frozenset(folded))
-        payload = graph_payload(found.stages, shown, found.measures, choice)
+        upper, lower = two_stages(list(found.stages), shown) if two else ("", shown)
+        wanted = [upper, lower] if upper else [lower]
+        *above, payload = graph_payloads(found.stages, wanted, found.measures, choice)
+        payload["upper"] = above[0] if above else None
         payload["step"] = found.step.number if found.step else None
+        return Response(orjson.dumps(payload), media_type="application/json")
+
+    @router.get("/graph/path")
+    def path(trace: TraceId, step: Step = None, task: Task = "") -> Response:
+        opened = library.open(trace)
+        found = step_graph(opened, step, task)
+        payload = path_payload(opened, found.step)
         return Response(orjson.dumps(payload), media_type="application/json")
 
     return router

@@ -1,0 +1,118 @@
+// Two stages over one another: the earlier one above, dotted lines from each node to itself, and
+// numbers on the edges that the cut between them goes through.
+
+import { font, grouped, haloText } from "./core.mjs";
+import { pointAt } from "./graph_morph.mjs";
+import { place, stroke } from "./graph_wires.mjs";
+
+export const APART = 96; // layout pixels between the two pictures: a title and air
+export const HEAD = 40; // above the upper one: its title
+const MOST_NUMBERS = 60;
+const RADIUS = 10.5; // of a number
+const ALONG = [0.5, 0.36, 0.64, 0.2, 0.8, 0.05, 0.95]; // where on its edge it may stand
+
+/** Edges that became pairs between two stages, left to right: [{upper: points, lower: points}]. */
+export function cutsBetween(upper, lower) {
+  const edges = new Map();
+  const home = new Map(upper.payload.nodes.map((node) => [node.id, node.tile]));
+  const known = new Set(upper.payload.wires.filter((wire) => wire.isPair).map(({ id }) => id));
+  for (const link of upper.payload.links) edges.set(`${link.src}→${link.dst}`, link.points);
+  for (const wire of upper.payload.wires) {
+    for (const { src, dsts } of wire.parts) {
+      for (const dst of dsts) edges.set(`${home.get(src)}→${home.get(dst)}`, wire.points);
+    }
+  }
+  return lower.payload.wires
+    .filter((wire) => wire.isPair && !wire.control && !known.has(wire.id))
+    .map((wire) => {
+      const [{ src, dsts }] = wire.parts;
+      return {
+        lower: wire.points, wire: wire.id,
+        upper: dsts.map((dst) => edges.get(`${home.get(src)}→${home.get(dst)}`)).find(Boolean),
+      };
+    })
+    .sort((a, b) => a.lower[0][0] - b.lower[0][0]);
+}
+
+/** Sentences over both pictures: what there is, and what the step between them did. */
+export function saidOf(words, upper, lower) {
+  const counts = (model) => {
+    const { payload } = model;
+    const pairs = payload.wires.filter((wire) => wire.isPair);
+    return {
+      nodes: payload.nodeCount, pairs: pairs.reduce((sum, wire) => sum + wire.parts.length, 0),
+      devices: payload.bands.length,
+      gone: payload.nodes.filter((node) => node.going).length,
+    };
+  };
+  const cut = cutsBetween(upper, lower).length;
+  const [above, below] = [counts(upper), counts(lower)];
+  const added = Math.max(0, below.nodes - (above.nodes - above.gone));
+  const fill = (text, values) => Object.entries(values)
+    .reduce((said, [name, value]) => said.replace(`{${name}}`, grouped(value)), text ?? "");
+  const isSame = lower.payload.isCut && !cut && !added;
+  return [
+    fill(words.two[`upper.${upper.payload.stage}`], { ...above, cut }),
+    fill(words.two[isSame ? "lower.same" : `lower.${lower.payload.stage}`], { ...below, added }),
+  ];
+}
+
+/** Lines from every node of the upper picture to itself in the lower one; boxes hide them. */
+export function drawIdentity(ctx, upper, lower) {
+  const { theme, found } = lower;
+  const there = new Map(lower.tiles.map((tile) => [tile.id, tile]));
+  for (const tile of upper.tiles) {
+    const same = there.get(tile.id);
+    if (!same) continue;
+    const isChosen = found?.tile === tile.id;
+    ctx.beginPath();
+    ctx.moveTo(...place(upper)(tile.x, tile.y));
+    ctx.lineTo(...place(lower)(same.x, same.y));
+    stroke(ctx, isChosen ? theme.ink : theme.line2, isChosen ? 2 : 1, isChosen ? [] : [2, 3]);
+  }
+}
+
+/** Ink on panel, as yellow would say that it is selected; each where no other one is. */
+export function drawNumbers(ctx, upper, lower, cuts) {
+  if (lower.zoom < 0.5 || cuts.length > MOST_NUMBERS) return;
+  const taken = [];
+  cuts.forEach((cut, i) => {
+    for (const [scene, points] of [[upper, cut.upper], [lower, cut.lower]]) {
+      if (!points) continue;
+      const spots = ALONG.map((share) => place(scene)(...pointAt(points, share)));
+      const isFree = ([x, y]) => taken.every(([a, b]) => Math.hypot(x - a, y - b) > 2 * RADIUS);
+      const spot = spots.find(isFree) ?? spots[0];
+      taken.push(spot);
+      drawNumber(ctx, scene.theme, String(i + 1), ...spot);
+    }
+  });
+}
+
+function drawNumber(ctx, theme, text, x, y) {
+  ctx.beginPath();
+  ctx.arc(x, y, RADIUS, 0, 7);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  stroke(ctx, theme.ink, 1.6);
+  ctx.font = font(12, 700);
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = theme.ink;
+  ctx.fillText(text, x, y + 0.5);
+  ctx.textBaseline = "alphabetic";
+}
+
+/** The stage's name and its sentence over a picture. */
+export function drawTitle(ctx, scene, name, sentence) {
+  const y = place(scene)(0, 0)[1] - 16;
+  const [first] = scene.boxes;
+  const x = Math.max(12, first ? place(scene)(first.x, 0)[0] : 12);
+  const title = name.charAt(0).toUpperCase() + name.slice(1);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  ctx.font = font(15, 680);
+  haloText(ctx, title, x, y, scene.theme.ink, scene.theme.bg);
+  const w = ctx.measureText(title).width;
+  ctx.font = font(13);
+  haloText(ctx, sentence, x + w + 12, y, scene.theme.ink2, scene.theme.bg);
+}

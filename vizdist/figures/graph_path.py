@@ -1,0 +1,37 @@
+"""The critical path of a step as the graph takes it: names of nodes, keys of pairs, in order."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.store.trace import StepInfo, Trace
+
+Json = dict[str, Any]
+
+
+def path_payload(trace: Trace, step: StepInfo | None) -> Json:
+    """Pieces without a span are left out; `ns` is how long each is."""
+    found = critical_path(trace, step) if step else None
+    if found is None:
+        return {"pieces": []}
+    pieces = [piece for piece in found.pieces if piece.place >= 0]
+    spans = trace.all.take(np.array([piece.place for piece in pieces], np.int64))
+    named = zip(pieces, spans.text("name").tolist(), spans.text("key").tolist(), strict=True)
+    return {
+        "pieces": [
+            {"name": name, "key": key, "part": piece.part, "ns": piece.duration}
+            for piece, name, key in named
+        ]
+    }
+
+
+def slack_by_name(trace: Trace, found: CriticalPath) -> Mapping[str, int]:
+    """The least slack of all that ran under a name, ns."""
+    places = np.fromiter(found.slack, np.int64, len(found.slack))
+    names = trace.all.take(places).text("name").tolist()
+    least: dict[str, int] = {}
+    for name, slack in zip(names, found.slack.values(), strict=True):
+        least[name] = min(slack, least.get(name, slack))
+    return least

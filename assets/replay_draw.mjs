@@ -6,7 +6,7 @@ import { halfTile } from "./graph_draw.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import { ROUND, TAGS, hueOf } from "./graph_model.mjs";
 import { place, stroke, touch } from "./graph_wires.mjs";
-import { FLAG, LOST, TAKEN, WAITING, endOf, keyHas, openKeys } from "./replay_model.mjs";
+import { FLAG, LOST, TAKEN, WAITING, endOf, isDeadAt, keyHas, openKeys } from "./replay_model.mjs";
 import { tensorOf } from "./replay_words.mjs";
 import { roundRect } from "./shapes.mjs";
 
@@ -138,6 +138,15 @@ export function tileStates(replay, now, tileOf) {
   return found;
 }
 
+/** The ring of the selection round a tile, as the graph draws it. */
+export function drawRing(ctx, scene, tile) {
+  const [x, y] = place(scene)(tile.x, tile.y);
+  const half = halfTile(scene.zoom) + 3.5;
+  roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 8);
+  stroke(ctx, scene.theme.outline, 6);
+  stroke(ctx, scene.theme.mark, 3.4);
+}
+
 // ---- tokens ----
 
 /** Where the tokens are: {row, state, x, y, r, wire}; two at one place stand side by side. */
@@ -166,7 +175,7 @@ function tokenSpots(scene) {
 }
 
 function drawTokenAt(ctx, scene, { row, x, y, r }) {
-  const { theme, replay, chosen } = scene;
+  const { theme, replay, now, chosen } = scene;
   const iteration = replay.item.iteration[endOf(replay, row)];
   if (chosen?.row === row) {
     ctx.beginPath();
@@ -175,7 +184,7 @@ function drawTokenAt(ctx, scene, { row, x, y, r }) {
     ctx.fill();
     stroke(ctx, theme.outline, 1.6);
   }
-  drawToken(ctx, theme, x, y, r, iteration, keyHas(replay, row, FLAG.DEAD));
+  drawToken(ctx, theme, x, y, r, iteration, isDeadAt(replay, now, row));
 }
 
 /** A circle with its iteration; hollow, dashed and struck if it is dead. */
@@ -216,7 +225,7 @@ function drawAwaited(ctx, { theme, textures, chosen }, { row, x, y, r }) {
 
 /** The chosen token's tensor, and which are dead: what a circle cannot say. */
 function drawTokenNames(ctx, scene, spots) {
-  const { theme, words, replay, chosen, zoom } = scene;
+  const { theme, words, replay, now, chosen, zoom } = scene;
   if (zoom < 0.5) return;
   ctx.textAlign = "right"; // the names of wires stand on the other side
   ctx.textBaseline = "middle";
@@ -224,7 +233,7 @@ function drawTokenNames(ctx, scene, spots) {
   ctx.font = style;
   const taken = spots.map(({ x, y, r }) => ({ x: x - r, y: y - r, w: 2 * r, h: 2 * r }));
   for (const { row, state, x, y, r } of spots) {
-    const isDead = keyHas(replay, row, FLAG.DEAD) && state !== WAITING && state !== TAKEN;
+    const isDead = state !== TAKEN && isDeadAt(replay, now, row);
     const isChosen = chosen?.row === row;
     if (!isDead && !isChosen) continue;
     const text = isChosen ? tensorOf(replay, row) : words.dead;

@@ -190,6 +190,12 @@ export const keyHas = (replay, row, flag) =>
   [replay.key.send[row], replay.key.recv[row]]
     .some((end) => end >= 0 && (replay.item.flags[end] & flag) !== 0);
 
+/** Whether there is a value: before that nobody knows whether it will be dead. */
+export const isThere = (state) => state === TAKEN || state === FLIGHT || state === EARLY;
+
+export const isDeadAt = (replay, now, row) =>
+  isThere(now.states[row]) && keyHas(replay, row, FLAG.DEAD);
+
 /** Running, ready and awaited by place, for all places that run ops, in the order of the header. */
 export function queues(replay, now) {
   const { item, key } = replay;

@@ -3,8 +3,8 @@
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
 import {
-  CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, endOf, keyHas, keyText,
-  machines, openKeys, queues, spanOf, turnStates, upTo,
+  CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, endOf, isDeadAt, isThere,
+  keyHas, keyText, machines, openKeys, queues, spanOf, turnStates, upTo,
 } from "./replay_model.mjs";
 import { fill, nameOf, placeName, tell, tensorOf } from "./replay_words.mjs";
 
@@ -63,8 +63,6 @@ function mailboxes(replay, now, words, chosen, counts) {
 function mailbox(replay, now, words, row, chosen) {
   const state = now.states[row];
   const end = endOf(replay, row);
-  const isDead = keyHas(replay, row, FLAG.DEAD);
-  const holds = isThere(state);
   const name = tensorOf(replay, row) + (keyHas(replay, row, FLAG.CONTROL) ? " ^" : "");
   const to = isOfClient(replay, replay.key.recv[row]) ? words.client
     : placeName(replay, replay.key.to[row]);
@@ -75,7 +73,7 @@ function mailbox(replay, now, words, row, chosen) {
       type: "button", class: "mailbox", "data-sel": `key:${keyText(replay, row)}`,
       "data-state": STATES[state], "aria-pressed": String(chosen?.row === row),
     },
-    token(replay.item.iteration[end], isDead, !holds),
+    token(replay.item.iteration[end], isDeadAt(replay, now, row), !isThere(state)),
     make("span", { class: "letter" }, make("b", {}, make("bdi", {}, name)),
       make("span", {}, `→ ${to}`)),
     make("span", { class: slot, "aria-hidden": "true" }),
@@ -84,9 +82,6 @@ function mailbox(replay, now, words, row, chosen) {
   );
   return button;
 }
-
-/** Whether there is a value: before that nobody knows whether it will be dead. */
-const isThere = (state) => state === TAKEN || state === FLIGHT || state === EARLY;
 
 const isOfClient = ({ item }, end) => end >= 0 && (item.flags[end] & FLAG.CLIENT) !== 0;
 
@@ -103,7 +98,7 @@ export function keyLine(replay, now, words, row) {
 function stateOf(replay, now, words, row) {
   const { key, item } = replay;
   const state = STATES[now.states[row]];
-  const isDead = isThere(now.states[row]) && keyHas(replay, row, FLAG.DEAD);
+  const isDead = isDeadAt(replay, now, row);
   const since = {
     early: now.time - key.sent[row], waiting: now.time - key.asked[row],
     flight: now.time - key.met[row], taken: key.taken[row] - key.met[row],

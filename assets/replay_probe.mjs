@@ -2,7 +2,7 @@
 
 import { pointIn, pointOf } from "./core.mjs";
 import {
-  STATES, countStates, endOf, instantsOf, keyHas, keyText, spanOf, FLAG,
+  STATES, countStates, endOf, instantsOf, isDeadAt, keyText, spanOf,
 } from "./replay_model.mjs";
 import { nameOf, placeName } from "./replay_words.mjs";
 
@@ -15,16 +15,16 @@ export function replayProbe(view) {
   const keyOf = ({ row, x, y }) => ({
     key: keyText(view.replay, row), state: STATES[view.now.states[row]],
     iteration: view.replay.item.iteration[endOf(view.replay, row)],
-    dead: keyHas(view.replay, row, FLAG.DEAD), at: pointOf(canvas, x, y),
+    dead: isDeadAt(view.replay, view.now, row), at: pointOf(canvas, x, y),
   });
   return {
     state: () => ({
       view: "replay",
       ready: [view.host.dataset.replay, view.host.dataset.state].every((one) => one === "ready"),
-      step: view.replay?.step ?? null, time: view.time, playing: Boolean(view.isPlaying),
+      step: view.replay?.step ?? null, time: view.player.time, playing: view.player.isPlaying,
       count: view.now?.count ?? 0, events: view.replay?.event.count ?? 0,
-      unit: view.transport.unit, speed: view.transport.speed, zoom: view.zoom,
-      frameMs: view.frameMs, overlayMs: view.overlayMs, drawMs: view.drawMs,
+      unit: view.transport.unit, speed: view.player.speed, zoom: view.zoom,
+      frameMs: view.player.frameMs, overlayMs: view.overlayMs, drawMs: view.drawMs,
       found: view.chosen ?? null,
     }),
     replay: () => ({
@@ -35,7 +35,7 @@ export function replayProbe(view) {
     instants: (unit) => [...instantsOf(view.replay, unit)],
     seek: (time) => {
       const begun = performance.now();
-      view.scrub(time);
+      view.player.scrub(time);
       view.surface.paint();
       return performance.now() - begun;
     },

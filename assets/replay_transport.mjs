@@ -27,8 +27,8 @@ export function lanesOf(turns, most = MOST_LANES) {
 export class Transport {
   constructor(view) {
     this.view = view;
+    this.player = view.player;
     this.unit = "event";
-    this.speed = 1;
     this.root = element("transport");
     this.theme = readTheme();
     this.stripes = new Surface(element("stripes"), {
@@ -59,7 +59,7 @@ export class Transport {
     this.root.addEventListener("click", click);
     this.root.addEventListener("focusin", chosen);
     document.addEventListener("keydown", key, true); // before the keys of the shell
-    const drag = (x) => this.view.scrub(this.timeAt(x));
+    const drag = (x) => this.player.scrub(this.timeAt(x));
     let at = 0;
     const scrubbing = {
       hover: (x) => { at = x ?? at; },
@@ -85,35 +85,35 @@ export class Transport {
     const group = button.closest("[data-choices]").id;
     markChoice(group, button.dataset.value);
     if (group === "replay-unit") this.unit = button.dataset.value;
-    else this.speed = Number(button.dataset.value);
+    else this.player.speed = Number(button.dataset.value);
   }
 
   act(action) {
-    const { view } = this;
+    const { player, unit } = this;
+    if (!player.replay) return;
     ({
-      home: () => view.goHome(), play: () => view.togglePlay(),
-      forward: () => view.step(1, this.unit), backward: () => view.step(-1, this.unit),
-      table: () => view.toggleTable(),
+      home: () => player.goHome(), play: () => player.toggle(),
+      forward: () => player.step(1, unit), backward: () => player.step(-1, unit),
+      table: () => this.view.toggleTable(),
     })[action]?.();
   }
 
   key(event) {
     const isTyping = event.target.closest?.("input, textarea, select, dialog");
-    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!this.player.replay || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
     const onSlider = event.target === this.track.canvas;
     const onPicture = event.target === this.view.surface.canvas;
     const takesSpace = event.target.closest?.("button, a, [role=radio]")
       || (onPicture && this.view.focus);
-    const { view } = this;
+    const { player, unit, view } = this;
+    const [back, forth] = [() => player.step(-1, unit), () => player.step(1, unit)];
     const actions = {
-      "[": () => view.step(-1, this.unit), "]": () => view.step(1, this.unit),
-      Home: () => view.goHome(), End: () => view.goEnd(),
+      "[": back, "]": forth, Home: () => player.goHome(), End: () => player.goEnd(),
       l: () => view.toggleTable(), L: () => view.toggleTable(),
-      ...(takesSpace ? {} : { " ": () => view.togglePlay() }),
+      ...(takesSpace ? {} : { " ": () => player.toggle() }),
       ...(onSlider ? {
-        ArrowLeft: () => view.step(-1, this.unit), ArrowRight: () => view.step(1, this.unit),
-        ArrowDown: () => view.step(-1, this.unit), ArrowUp: () => view.step(1, this.unit),
-        PageDown: () => view.skip(-0.1), PageUp: () => view.skip(0.1),
+        ArrowLeft: back, ArrowRight: forth, ArrowDown: back, ArrowUp: forth,
+        PageDown: () => player.skip(-0.1), PageUp: () => player.skip(0.1),
       } : {}),
     };
     const action = actions[event.key];
@@ -126,7 +126,7 @@ export class Transport {
   // ---- scrubber ----
 
   get range() {
-    const { replay } = this.view;
+    const { replay } = this.player;
     return [Math.min(0, replay.instants[0] ?? 0), Math.max(1, endOfReplay(replay))];
   }
 
@@ -142,15 +142,15 @@ export class Transport {
   }
 
   drawTrack(ctx, width, height) {
-    if (!this.view?.replay) return;
-    const { theme } = this;
+    if (!this.player?.replay) return;
+    const { theme, player: { replay: { instants }, time } } = this;
     const y = height / 2;
-    const x = this.xAt(this.view.time, width);
+    const x = this.xAt(time, width);
     ctx.fillStyle = theme.line2;
     ctx.fillRect(8, y - 0.75, width - 16, 1.5);
-    const every = Math.max(1, Math.ceil((this.view.replay.instants.length * 3) / width));
-    for (let i = 0; i < this.view.replay.instants.length; i += every) {
-      ctx.fillRect(this.xAt(this.view.replay.instants[i], width), y + 3, 1, 4);
+    const every = Math.max(1, Math.ceil((instants.length * 3) / width));
+    for (let i = 0; i < instants.length; i += every) {
+      ctx.fillRect(this.xAt(instants[i], width), y + 3, 1, 4);
     }
     ctx.fillStyle = theme.ink;
     ctx.fillRect(8, y - 1.5, x - 8, 3);
@@ -164,20 +164,20 @@ export class Transport {
   }
 
   drawStripes(ctx, width, height) {
-    const { view, theme } = this;
-    if (!view?.replay) return;
+    const { player, theme } = this;
+    if (!player?.replay) return;
     const step = (height - 2) / MOST_LANES;
-    if (view.replay.turns.length) this.drawTurns(ctx, width, step);
+    if (player.replay.turns.length) this.drawTurns(ctx, width, step);
     else this.drawBusy(ctx, width, step);
-    const x = this.xAt(view.time, width);
+    const x = this.xAt(player.time, width);
     ctx.fillStyle = theme.ink;
     ctx.fillRect(x - 0.75, 0, 1.5, height);
   }
 
   drawTurns(ctx, width, step) {
-    const { view, theme } = this;
+    const { player, theme } = this;
     const [, last] = this.range;
-    this.lanes ??= lanesOf(view.replay.outerTurns);
+    this.lanes ??= lanesOf(player.replay.outerTurns);
     ctx.font = font(10.5, 650);
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
@@ -198,7 +198,7 @@ export class Transport {
 
   /** Without a loop: when ops ran, a line for each of the first places. */
   drawBusy(ctx, width, step) {
-    const { view: { replay }, theme } = this;
+    const { player: { replay }, theme } = this;
     const { item } = replay;
     const lanes = new Map(replay.opPlaces.slice(0, MOST_LANES).map((place, lane) => [place, lane]));
     ctx.fillStyle = theme.compute;
@@ -219,18 +219,18 @@ export class Transport {
   // ---- words ----
 
   /** Another replay has come: its stripes are found anew. */
-  renew() {
+  renew(replay) {
     this.lanes = null;
-    const { replay, words } = this.view;
+    const { words } = this.view;
     this.track.canvas.setAttribute("aria-valuemax", String(Math.round(endOfReplay(replay))));
     const names = replay.opPlaces.slice(0, MOST_LANES).map((place) => placeName(replay, place));
     element("lanes").textContent = replay.turns.length ? words.iterations : names.join("\n");
-    element("client").replaceChildren(...this.clients());
+    element("client").replaceChildren(...this.clients(replay));
   }
 
   /** Where several workers run a step of this number, each has a replay of its own. */
-  clients() {
-    const { replay, words, host } = this.view;
+  clients(replay) {
+    const { words, host } = this.view;
     if (replay.tasks.length < 2) return [];
     const options = replay.tasks.map((task) => make(
       "option", { value: task, selected: task === replay.task }, task,
@@ -241,7 +241,7 @@ export class Transport {
   }
 
   show() {
-    const { replay, now, words, isPlaying } = this.view;
+    const { player: { replay, now, isPlaying }, view: { words } } = this;
     const said = sentence(replay, now.time, words);
     element("sentence").textContent = said;
     element("sentence").title = said;
@@ -260,7 +260,7 @@ export class Transport {
   }
 
   showFlight() {
-    const { replay, now, words } = this.view;
+    const { player: { replay, now }, view: { words } } = this;
     if (!replay.turns.length) {
       element("flight").textContent = "";
       return;

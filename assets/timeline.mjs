@@ -11,6 +11,7 @@ import { textures } from "./shapes.mjs";
 import { sourceOf } from "./sources.mjs";
 import { Loader, spanId } from "./timeline_data.mjs";
 import { drawBody } from "./timeline_draw.mjs";
+import { Findings } from "./timeline_findings.mjs";
 import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
 import { Growth } from "./timeline_live.mjs";
@@ -59,6 +60,7 @@ export class TimelineView {
     this.modes = new ModeChoice(this.words.window, (mode) => this.showMode(mode));
     this.hands = new Hands(this);
     this.lights = new Lights(this);
+    this.findings = new Findings(this);
     this.growth = new Growth(this);
     this.stopPictures = offerPicture(() => this.head && timelinePicture(this));
     this.stopThemes = onThemeChange(() => {
@@ -85,6 +87,7 @@ export class TimelineView {
     this.modes.stop();
     this.hands.stop();
     this.lights.stop();
+    this.findings.stop();
     this.growth.stop();
     this.stopPictures();
     this.loader.stop();
@@ -112,6 +115,7 @@ export class TimelineView {
     else if (query.get("window") === "run") this.showMode("run");
     this.load(true);
     this.growth.ask();
+    this.findings.askRun();
   }
 
   /** Rows, steps and strip of the run as far as it is known. */
@@ -125,8 +129,7 @@ export class TimelineView {
     this.stack.take(this.head);
     this.host.style.maxHeight = `${this.area.y + this.stack.fullHeight}px`;
     if (this.step) {
-      const { start, end } = this.step;
-      this.step = { ...this.step, start: start + shift, end: end + shift };
+      this.setStep({ ...this.step, start: this.step.start + shift, end: this.step.end + shift });
     }
     const { step } = this.asked;
     if (step && Number(step) !== this.step?.number) this.goToStep(Number(step));
@@ -146,9 +149,15 @@ export class TimelineView {
     if (isNewChoice || isNewStep) this.lights.ask(chosen);
   }
 
+  setStep(step) {
+    this.step = step;
+    this.findings.ask(step);
+  }
+
   goToStep(number) {
+    if (this.findings.land(number)) return;
     const before = this.step;
-    this.step = this.stepAt(number) ?? this.steps[0] ?? null;
+    this.setStep(this.stepAt(number) ?? this.steps[0] ?? null);
     if (!this.step) this.showMode("run");
     else if (this.mode === "window" && before) {
       const shift = this.step.start - before.start;
@@ -318,7 +327,7 @@ export class TimelineView {
       strip: this.head.strip, fullShare: this.fullShare,
       steps: this.steps, step: this.step?.number ?? null,
       outstanding: this.outstanding, isNarrow: this.isNarrow,
-      task: this.isNarrow ? this.stack.task : null,
+      task: this.isNarrow ? this.stack.task : null, ...this.findings.shown,
     };
   }
 

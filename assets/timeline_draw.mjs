@@ -1,21 +1,23 @@
 // The body of the timeline: boxes, lanes, grid, arrows, bars, what is lit, names at the left.
 
-import { ellipsis, font, haloText, textWidth } from "./core.mjs";
+import { ellipsis, font, textWidth } from "./core.mjs";
 import { focusRing, roundRect } from "./shapes.mjs";
+import { drawArrows, nameStub } from "./timeline_arrows.mjs";
 import { BarPainter } from "./timeline_bars.mjs";
 import { isFolded, walkMarks } from "./timeline_model.mjs";
+import { drawPath } from "./timeline_path.mjs";
 import { paintBars } from "./timeline_pieces.mjs";
+import { drawStalls } from "./timeline_stalls.mjs";
 
 const EDGE = 8; // from the canvas to the boxes
-const PX_PER_ARROW = 7; // denser arrows are a tangle: then only those of the selection are drawn
 
 /** Paints the body into the area {x, y, w, h} of bars; names stand left of it. Returns what
- *  was drawn: {boxes, arrows}. */
+ *  was drawn: {boxes, arrows, stalls, path}. */
 export function drawBody(ctx, scene) {
   const { area, layout, theme } = scene;
   const placed = new Map(layout.rows.map((row) => [row.id, row]));
   const seen = layout.rows.filter((row) => isSeen(scene, row));
-  const counts = { boxes: 0, arrows: 0 };
+  const counts = { boxes: 0 };
   ctx.save();
   clip(ctx, 0, area.y, scene.width, area.h);
   for (const box of layout.boxes) drawBox(ctx, scene, box);
@@ -23,12 +25,14 @@ export function drawBody(ctx, scene) {
   clip(ctx, area.x, area.y, area.w, area.h);
   drawGrid(ctx, scene);
   ctx.translate(area.x, area.y - scene.scroll);
+  counts.stalls = drawStalls(ctx, scene, placed);
   counts.arrows = drawArrows(ctx, scene, placed);
   if (scene.tile) {
     counts.boxes = scene.pieces ? scene.pieces.draw(ctx, scene)
       : paintBars(ctx, { ...scene, rows: seen, width: area.w });
     drawMarks(ctx, scene, seen);
   }
+  counts.path = drawPath(ctx, scene, placed);
   for (const stub of scene.stubs ?? []) nameStub(ctx, scene, stub);
   if (scene.lit) drawLit(ctx, scene, placed);
   if (scene.focus) drawFocus(ctx, scene, placed);
@@ -122,93 +126,6 @@ function drawFocus(ctx, scene, placed) {
   const left = Math.max(x, 3);
   const right = Math.min(x + w, scene.area.w - 3);
   if (right > 0) focusRing(ctx, scene.theme, left - 4, row.y - 4, right - left + 8, row.h + 8, 6);
-}
-
-// ---- arrows ----
-
-/** Arrows of recorded links. Too many at once: only those that touch what is lit. */
-function drawArrows(ctx, scene, placed) {
-  const { arrows, area } = scene;
-  if (!arrows) return 0;
-  const shown = [];
-  scene.stubs = [];
-  for (let k = 0; k < arrows.source.length; k += 1) {
-    const arrow = placeArrow(scene, placed, k);
-    if (arrow) shown.push(arrow);
-  }
-  const isCrowded = shown.length > area.w / PX_PER_ARROW;
-  const drawn = isCrowded ? shown.filter((arrow) => arrow.isLit) : shown;
-  for (const arrow of drawn) if (!arrow.isLit) drawArrow(ctx, scene, arrow);
-  for (const arrow of drawn) if (arrow.isLit) drawArrow(ctx, scene, arrow);
-  return drawn.length;
-}
-
-function placeArrow({ arrows, from, scale, area, litIds }, placed, k) {
-  const source = placed.get(arrows.source_row[k]);
-  const target = placed.get(arrows.target_row[k]);
-  const x0 = (arrows.source_at[k] - from) * scale;
-  const x1 = (arrows.target_at[k] - from) * scale;
-  const isAside = Math.max(x0, x1) < 0 || Math.min(x0, x1) > area.w;
-  if (isAside || (!source && !target) || source === target) return null;
-  const isLit = litIds.has(arrows.source[k]) || litIds.has(arrows.target[k]);
-  return { source, target, x0, x1, isLit, isBackwards: x1 < x0 - 1, k };
-}
-
-function drawArrow(ctx, scene, { source, target, x0, x1, isLit, isBackwards, k }) {
-  const { theme } = scene;
-  const isCall = scene.arrows.relation[k] === "rpc"; // what carries values stands out from what asks for them
-  const usual = isCall ? theme.line2 : theme.ink3;
-  ctx.strokeStyle = ctx.fillStyle = isBackwards ? theme["error-s"] : isLit ? theme.ink : usual;
-  ctx.lineWidth = isLit ? 2 : isCall ? 1 : 1.2;
-  ctx.setLineDash(isBackwards ? [5, 4] : []);
-  if (!source || !target) {
-    drawStub(ctx, scene, source ?? target, source ? x0 : x1, k, Boolean(source));
-    return;
-  }
-  const isDown = target.y > source.y;
-  const y0 = isDown ? source.y + source.h : source.y;
-  const y1 = isDown ? target.y : target.y + target.h;
-  const middle = (y0 + y1) / 2;
-  const tip = y1 - (isDown ? 6 : -6);
-  ctx.beginPath();
-  ctx.moveTo(x0, y0);
-  ctx.bezierCurveTo(x0, middle, x1, middle, x1, tip);
-  ctx.stroke();
-  ctx.setLineDash([]);
-  ctx.beginPath();
-  ctx.moveTo(x1, y1);
-  ctx.lineTo(x1 - 3.5, tip);
-  ctx.lineTo(x1 + 3.5, tip);
-  ctx.fill();
-}
-
-/** One end is in a row that is not shown: a short line, and over the bars the other task's name,
- *  once a lane where many are near each other. */
-function drawStub(ctx, scene, row, x, k, isSource) {
-  const { rowsById, arrows, stubs } = scene;
-  const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
-  const isNear = (stub) => stub.row.task === row.task && stub.row.lane === row.lane
-    && Math.abs(stub.x - x) < 46;
-  if (!other || stubs.some(isNear) || arrows.relation[k] === "rpc") {
-    ctx.setLineDash([]);
-    return;
-  }
-  stubs.push({ row, x, isSource, name: other.task });
-  const way = isSource ? 1 : -1;
-  ctx.beginPath();
-  ctx.moveTo(x, row.y + 2);
-  ctx.lineTo(x + way * 7, row.y - 5);
-  ctx.stroke();
-  ctx.setLineDash([]);
-}
-
-function nameStub(ctx, { theme, area }, { row, x, isSource, name }) {
-  const w = textWidth(ctx, name, font(10.5));
-  const left = Math.max(2, Math.min(isSource ? x + 9 : x - 9 - w, area.w - w - 2));
-  ctx.font = font(10.5);
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
-  haloText(ctx, name, left, row.y - 1, theme.ink2, theme.panel);
 }
 
 // ---- names ----

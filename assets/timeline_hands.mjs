@@ -3,6 +3,7 @@
 import { gestures, pointIn } from "./core.mjs";
 import { spanId } from "./timeline_data.mjs";
 import { extent } from "./timeline_draw.mjs";
+import { flagAt } from "./timeline_flags.mjs";
 import { laneWord, neighbour } from "./timeline_model.mjs";
 import { STRIP_HEAD, stripSize } from "./timeline_strip.mjs";
 import { lineOf } from "./timeline_table.mjs";
@@ -88,6 +89,11 @@ export class Hands {
       if (view.isNarrow && task) view.stack.showTask(task);
       return;
     }
+    const flag = flagAt(view.findings.flags, x, y);
+    if (flag >= 0) {
+      view.findings.jump(flag);
+      return;
+    }
     const { from, to } = head.strip;
     const at = from + ((x - area.x) / area.w) * (to - from);
     const step = view.steps.find((s) => at >= s.start && at <= s.end);
@@ -103,11 +109,21 @@ export class Hands {
     view.pointAt(isInside ? view.timeAt(x) : null);
     clearTimeout(this.hoverTimer);
     view.hideTip();
-    const lane = x !== null && x < view.area.x && y >= view.area.y ? view.stack.laneAt(y) : null;
-    const isScale = x !== null && x < view.area.x && y < STRIP_HEAD;
-    const words = isScale ? view.words.full_says.replace("{share}", view.fullShare)
-      : hit ? lineOf(view.words, hit.tile, hit.i) : lane && this.wordsOf(lane);
+    const words = hit ? lineOf(view.words, hit.tile, hit.i) : x !== null && this.wordsAt(x, y);
     if (words) this.hoverTimer = setTimeout(() => view.showTip(words, x, y), HOVER_MS);
+  }
+
+  /** What is said of a place where no bar is. */
+  wordsAt(x, y) {
+    const { area, findings, fullShare, stack, stripHeight, words } = this.view;
+    if (y < stripHeight) {
+      const flag = flagAt(findings.flags, x, y);
+      if (flag >= 0) return findings.saidOf(flag);
+      return x < area.x && y < STRIP_HEAD ? words.full_says.replace("{share}", fullShare) : "";
+    }
+    if (y < area.y) return "";
+    const lane = x < area.x ? stack.laneAt(y) : null;
+    return lane ? this.wordsOf(lane) : findings.said(x, y);
   }
 
   /** Task and lane in full, as their place cuts long ones; and what a click on it does. */

@@ -75,7 +75,7 @@ export class Lights {
     const i = steps.number.findIndex((number, k) => number === view.step?.number
       && steps.start[k] <= start[0] && start[0] <= steps.end[k]);
     if (i < 0) return;
-    view.step = stepOf(steps, i);
+    view.setStep(stepOf(steps, i));
     view.showMode("step");
   }
 }

@@ -20,7 +20,7 @@ export function timelinePicture(view) {
     title: host.dataset.title,
     facts: `${what} · ${formatNs(to - from)}`,
     width, height, theme,
-    legend: legend(theme, words.legend),
+    legend: legend(theme, words.legend, view.findings.shown),
     scale: words.begins.replace("{time}", formatNs(Math.max(0, from))),
     draw: (ctx, w, h) => view.paint(ctx, {
       ...view.scene(w, h), cursor: null, focus: null, pieces: null,
@@ -29,16 +29,23 @@ export function timelinePicture(view) {
   };
 }
 
-function legend(theme, words) {
+function legend(theme, words, { path }) {
   const send = {
     width: 14, text: words.send, paint(ctx, x, y) {
       drawTag(ctx, theme, "send", x + 7, y, 14, "right");
+    },
+  };
+  const line = {
+    width: 18, text: words.path, paint(ctx, x, y) {
+      ctx.fillStyle = theme.ink;
+      ctx.fillRect(x, y - 1.75, 18, 3.5);
     },
   };
   return [
     ...HUES.map(([name, hue]) => patch({ fill: theme[hue], edge: theme[`${hue}-s`] }, words[name])),
     send,
     ...TEXTURES.map(([name, texture]) => textured(theme, texture, words[name])),
+    ...(path ? [line] : []),
   ];
 }
 

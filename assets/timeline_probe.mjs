@@ -22,6 +22,8 @@ export function probe(view) {
       step: view.step?.number ?? null, task: view.stack.task, lit: view.lit?.selected ?? 0,
       drawMs: view.drawMs, rows: view.stack.layout?.rows.length ?? 0, ...view.counts,
       held: view.head ? view.tile?.count ?? 0 : 0,
+      standsOut: view.findings.standOuts.length, at: view.findings.at,
+      flags: view.head ? view.findings.flags.length : 0,
       focus: view.focus && spanId(view.focus.tile, view.focus.i),
     }),
   };

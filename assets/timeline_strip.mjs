@@ -3,10 +3,12 @@
 
 import { ellipsis, font, formatNs, textWidth } from "./core.mjs";
 import { roundRect } from "./shapes.mjs";
+import { drawFlags } from "./timeline_flags.mjs";
 import { MERGE_PX, awayFrom, instantText, stepLabels } from "./timeline_model.mjs";
 
 export const STRIP_HEAD = 26; // the line of step numbers
 const COLUMNS_A_HUE = 4;
+const MOSTLY = 50; // of 100: a share that gives the ground its texture
 const FULL_SHARES = [10, 25, 50, 100];
 const GAP_FROM_PX = 10; // shorter steps run into one another
 export const AXIS_PX = 34;
@@ -55,6 +57,7 @@ export function drawStrip(ctx, scene) {
   });
   drawSteps(ctx, scene, STRIP_HEAD, height);
   drawFrame(ctx, scene, STRIP_HEAD - 4, height - 3);
+  drawFlags(ctx, scene, scene.flags, scene.flag);
 }
 
 function write(ctx, text, x, y, style, room) {
@@ -65,32 +68,57 @@ function write(ctx, text, x, y, style, room) {
 export const stripX = ({ strip, area }, at) =>
   area.x + ((at - strip.from) / (strip.to - strip.from)) * area.w;
 
-function drawTask(ctx, { theme, area, strip, fullShare: full }, { busy, hue }, y, h) {
+/** A ground that says what most of the time is when nothing runs, and on it how busy the task was. */
+function drawTask(ctx, scene, task, y, h) {
+  const { theme, area, strip, fullShare: full } = scene;
   ctx.fillStyle = theme.sunk;
   ctx.fillRect(area.x, y, area.w, h);
-  const columns = Math.floor(area.w / MERGE_PX);
+  for (const { x, w, shares, hue, texture } of groupsOf(task, area.w, full)) {
+    if (texture) {
+      ctx.globalAlpha = 0.6;
+      ctx.fillStyle = scene.patterns[texture];
+      ctx.fillRect(area.x + x, y, w, h);
+      ctx.globalAlpha = 1;
+    }
+    ctx.fillStyle = theme[strip.hues[hue]];
+    shares.forEach((share, k) => {
+      if (!share) return;
+      const tall = Math.max(2, share * h);
+      ctx.fillRect(area.x + x + k * MERGE_PX, y + h - tall, MERGE_PX, tall);
+    });
+  }
+}
+
+/** Columns by COLUMNS_A_HUE, which share a hue and a texture: [{x, w, shares, hue, texture}]. */
+export function groupsOf({ busy, hue, stood, ready }, width, full) {
+  const columns = Math.floor(width / MERGE_PX);
   const each = busy.length / columns;
+  const groups = [];
   for (let group = 0; group < columns; group += COLUMNS_A_HUE) {
     const sums = new Map();
     const shares = [];
-    for (let c = group; c < Math.min(columns, group + COLUMNS_A_HUE); c += 1) {
+    const idle = { hatch: 0, dots: 0 };
+    const last = Math.min(columns, group + COLUMNS_A_HUE);
+    let count = 0;
+    for (let c = group; c < last; c += 1) {
       const begin = Math.floor(c * each);
       const end = Math.max(begin + 1, Math.floor((c + 1) * each));
       let total = 0;
       for (let b = begin; b < end; b += 1) {
         total += busy[b];
+        idle.hatch += stood[b];
+        idle.dots += ready[b];
         sums.set(hue[b], (sums.get(hue[b]) ?? 0) + busy[b]);
       }
+      count += end - begin;
       shares.push(Math.min(1, total / (end - begin) / full));
     }
+    const texture = Object.keys(idle).find((name) => idle[name] > MOSTLY * count) ?? null;
     const larger = [...sums].reduce((a, b) => (b[1] > a[1] ? b : a))[0];
-    ctx.fillStyle = theme[strip.hues[larger]];
-    shares.forEach((share, k) => {
-      if (!share) return;
-      const tall = Math.max(2, share * h);
-      ctx.fillRect(area.x + (group + k) * MERGE_PX, y + h - tall, MERGE_PX, tall);
-    });
+    const x = group * MERGE_PX;
+    groups.push({ x, w: (last - group) * MERGE_PX, shares, hue: larger, texture });
   }
+  return groups;
 }
 
 /** Numbers over the steps of the leading task, and a gap at each of their ends. */

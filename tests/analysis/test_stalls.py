@@ -140,7 +140,7 @@ def test_what_comes_after_its_last_op_is_no_stall_of_a_device_that_does_not_lead
 def random_step(seed: int) -> list[SpanRecord]:
     """Ops of two devices, one with two rows; some outside the step, some that only wait."""
     random = np.random.default_rng(seed)
-    shared = {"step": 1, "trace_hi": 7, "trace_lo": 1}
+    shared: dict[str, Any] = {"step": 1, "trace_hi": 7, "trace_lo": 1}
     root = SpanRecord("worker:0", "client", EPOCH, EPOCH + 900, "s", "session.run", span=1,
                       **shared)  # fmt: skip
     found = [root]

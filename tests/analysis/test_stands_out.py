@@ -28,7 +28,7 @@ def test_a_stall_of_every_step_is_told_once_and_none_of_a_step_that_is_told(samp
     found = [one for one in stands_out(sample) if one.stall is not None]
     names = [(one.row, sample.all.text("name")[one.stall.effect]) for one in found if one.stall]
     assert len(found) == len(set(names)) <= MOST
-    assert {one.num_steps for one in found} == {2, 3, 5}
+    assert {one.num_steps for one in found} == {2, 3}, "a ps stands so in a step of either worker"
     assert all((one.step.number, one.step.task) != (SLOW_STEP, "worker:1") for one in found)
     assert [one.cost for one in found] == sorted((one.cost for one in found), reverse=True)
 

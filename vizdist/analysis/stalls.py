@@ -6,15 +6,16 @@ order that the critical path goes by. The device of the task that leads the step
 until the step ends; for the others there is nothing left to do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 
 from vizdist.analysis.critical_path import Piece, pieces_of
+from vizdist.analysis.slow_step import REGISTRATION
 from vizdist.analysis.step_events import MID, StepEvents, step_events
-from vizdist.analysis.step_split import is_wait, leader_of, op_mask
+from vizdist.analysis.step_split import is_wait, leader_of, op_mask, paint
 from vizdist.store.segments import Array
 from vizdist.store.trace import RowInfo, StepInfo, Trace
 
@@ -70,8 +71,12 @@ def stalls(trace: Trace, step: StepInfo, most: int = 64) -> list[Stall]:
 def causes(trace: Trace, step: StepInfo, found: Gaps) -> list[Stall]:
     """The gaps of one step with what caused them, in the same order."""
     events = step_events(trace, step)
-    rows = zip(*(column.tolist() for column in found[:4]), strict=True)
-    return [Stall(*gap, _cause(events, step, *gap[1:])) for gap in rows]
+    registering = _registering(trace, step)
+    columns = (column.tolist() for column in (found.row, found.start, found.end, found.effect))
+    return [
+        Stall(row, start, end, effect, registering(_cause(events, step, start, end, effect)))
+        for row, start, end, effect in zip(*columns, strict=True)
+    ]
 
 
 def _cause(
@@ -92,6 +97,27 @@ def _cause(
         for piece in pieces_of(events, step, way)
     ]
     return max(within, key=lambda piece: piece.duration, default=None)
+
+
+def _registering(trace: Trace, step: StepInfo) -> Callable[[Piece | None], Piece | None]:
+    """Names what no span of the step tells by the graphs that were registered meanwhile.
+
+    That is a request of its own. The longest span is named, where they fill most of the time.
+    """
+    places = np.flatnonzero(trace.mask(window=(step.start, step.end), kinds=REGISTRATION))
+    spans = trace.all.take(places)
+
+    def named(cause: Piece | None) -> Piece | None:
+        if cause is None or cause.part != "other" or not len(places):
+            return cause
+        start = np.clip(spans.start, cause.start, cause.end)
+        end = np.clip(spans.end, cause.start, cause.end)
+        if 2 * paint([(start, end)], cause.start, cause.end)[0] < cause.duration:
+            return cause
+        most = int(np.argmax(end - start))
+        return Piece(int(places[most]), int(start[most]), int(end[most]), cause.part)
+
+    return named
 
 
 def gaps(trace: Trace, steps: Sequence[StepInfo]) -> Gaps:

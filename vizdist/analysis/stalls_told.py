@@ -7,6 +7,7 @@ import numpy as np
 
 from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.critical_path import Piece
+from vizdist.analysis.slow_step import REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
 from vizdist.i18n.units import duration
 from vizdist.store.trace import Trace
@@ -19,7 +20,7 @@ _KEYS = {
     "rpc": {"": "called", "rpc.client": "call", "rendezvous.recv": "request"},
     "wait": {"": "lost", "op.run": "wait"},
     "queueing": {"": "queueing"},
-    "other": {"": "other"},
+    "other": {"": "other", **dict.fromkeys(REGISTRATION, "register")},
 }
 KEYS = ("nothing", "unknown", *sorted({key for kinds in _KEYS.values() for key in kinds.values()}))
 

@@ -8,6 +8,7 @@ out itself is told with that step.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from vizdist.analysis.stalls import NOTHING_LEFT, Gaps, Stall, causes, gaps
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import STANDS_OUT, step_times
 from vizdist.i18n.units import duration
+from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 MOST = 5
@@ -28,7 +30,7 @@ class StandOut:
     """`key` is `slow_` and one of slow_step.MEASURES, or a key of stalls_told; `cost` in ns.
 
     `span` is where to look: the op that stood still, or what made the step slow. `row` is the
-    device's, -1 for a whole step; `num_steps` in how many requests it stood so.
+    device's, -1 for a whole step; `num_steps` in how many steps it stood so.
     """
 
     key: str
@@ -43,11 +45,16 @@ class StandOut:
     num_steps: int = 1
 
 
+_KNOWN: WeakKeyDictionary[Spans, list[StandOut]] = WeakKeyDictionary()
+
+
 def stands_out(trace: Trace) -> list[StandOut]:
-    """The largest first."""
-    slow = list(_slow_steps(trace))
-    rest = _stalls(trace, {one.step.trace_lo for one in slow}, MOST - len(slow))
-    return sorted([*slow, *rest], key=lambda one: -one.cost)
+    """The largest first; looked for once a trace."""
+    if trace.all not in _KNOWN:
+        slow = list(_slow_steps(trace))
+        rest = _stalls(trace, {one.step.trace_lo for one in slow}, MOST - len(slow))
+        _KNOWN[trace.all] = sorted([*slow, *rest], key=lambda one: -one.cost)
+    return _KNOWN[trace.all]
 
 
 def _slow_steps(trace: Trace) -> Iterator[StandOut]:
@@ -87,7 +94,9 @@ def _stalls(trace: Trace, told_of: set[int], most: int) -> list[StandOut]:
     found = _worth_saying(trace, told_of)
     names = trace.all.take(found.effect).codes("name").astype(np.int64)
     kinds = found.row * (int(names.max(initial=0)) + 1) + names
-    _, first, counts = np.unique(kinds, return_index=True, return_counts=True)
+    _, first, kind = np.unique(kinds, return_index=True, return_inverse=True)
+    number = np.array([step.number for step in steps], np.int64)[found.request]
+    counts = np.bincount(np.unique(np.stack((kind, number)), axis=1)[0], minlength=len(first))
     longest = np.argsort(first)[:most]
     by_step = sorted(longest.tolist(), key=lambda at: int(found.request[first[at]]))
     made = []

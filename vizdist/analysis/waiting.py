@@ -90,7 +90,7 @@ def _joined(parts: Iterable[dict[str, _Task]]) -> dict[str, _Task]:
     found = {}
     for task, several in by_task.items():
         starts, ends, arrivals = (np.concatenate(c) for c in zip(*several, strict=True))
-        found[task] = _Task(*_union(starts, ends), _distinct(arrivals))
+        found[task] = _Task(*union(starts, ends), _distinct(arrivals))
     return found
 
 
@@ -100,7 +100,7 @@ def _distinct(instants: Array) -> Array:
     return np.asarray(in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]])
 
 
-def _union(starts: Array, ends: Array) -> tuple[Array, Array]:
+def union(starts: Array, ends: Array) -> tuple[Array, Array]:
     """Intervals that touch or overlap become one."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], np.maximum.accumulate(ends[order])

@@ -3,13 +3,13 @@
 The canvas gets numbers; what they mean is decided here, once.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
-from vizdist.analysis.waiting import idle_wait, task_numbers
+from vizdist.analysis.waiting import idle_wait, task_numbers, union
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -143,6 +143,8 @@ def arrow_ends(trace: Trace, found: Arrows) -> dict[str, Any]:
 def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     """How busy each task was in each of so many equal parts of all steps (%), and the larger hue.
 
+    Beside that for how much of it the task stood still for a value, and had ops that were ready.
+
     Processes take seconds to come up and steps milliseconds to run, so what lies before the first
     step would leave them no room. A run without steps is shown from end to end.
     """
@@ -155,6 +157,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)
     hues = hues_of(spans)
     counted = (*BUSY, IDLE) if trace.is_foreign else BUSY
+    stood = _stood(trace)
     tasks = []
     for number, task in enumerate(trace.tasks):
         own = owner == number
@@ -166,11 +169,14 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
             ]
         )
         busy = np.clip(shares.sum(axis=0), 0, 1)
+        runs = np.flatnonzero(own & np.isin(hues, counted))
         tasks.append(
             {
                 "task": task,
                 "busy": np.ceil(busy * 100).astype(int).tolist(),
                 "hue": np.array(counted)[shares.argmax(axis=0)].tolist(),
+                "stood": _percent(np.diff(covered(*_own(stood, own), edges)) / length),
+                "ready": _percent(_ready(spans, runs, edges) / length),
             }
         )
     return {
@@ -179,6 +185,40 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
         "hues": list(HUES),
         "tasks": [task for task in tasks if any(task["busy"])] or tasks,
     }
+
+
+def _percent(shares: Array) -> list[int]:
+    found: list[int] = np.rint(np.clip(shares, 0, 1) * 100).astype(int).tolist()
+    return found
+
+
+class _Stood(NamedTuple):
+    """Of every recv its place, and between which instants its task stood still for it."""
+
+    place: Array
+    start: Array
+    end: Array
+
+
+def _stood(trace: Trace) -> _Stood:
+    place = np.flatnonzero(trace.all.is_kind("rendezvous.recv"))
+    recvs = trace.all.take(place)
+    came = value_at(trace, recvs)
+    return _Stood(place, came - idle_wait(trace, recvs, came), came)
+
+
+def _own(stood: _Stood, own: Array) -> tuple[Array, Array]:
+    mine = own[stood.place]
+    return stood.start[mine], stood.end[mine]
+
+
+def _ready(spans: Spans, runs: Array, edges: Array) -> Array:
+    """ns between the edges in which some of these ops were ready and none ran."""
+    starts, ends, ready = spans.start[runs], spans.end[runs], spans.ready[runs]
+    asked = ready > 0
+    either = np.append(starts, ready[asked]), np.append(ends, starts[asked])
+    ran, both = (np.diff(covered(*union(*pair), edges)) for pair in ((starts, ends), either))
+    return np.asarray(both - ran)
 
 
 def covered(starts: Array, ends: Array, edges: Array) -> Array:

@@ -9,12 +9,14 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
+from vizdist.analysis.slow_step import MEASURES
 from vizdist.analysis.step_split import TaskSplit
 from vizdist.analysis.steps import shown_step, splits_of
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import empty, swatch
+from vizdist.components.cards import HIDDEN, empty, icon, says, swatch
 from vizdist.components.span_card import span_card
 from vizdist.components.split_bar import split_bars
+from vizdist.components.stands_out import slow_step, stands_out_list
 from vizdist.components.toolbar import choice, picture_buttons, table_button
 from vizdist.components.view import Route, View, view_of
 from vizdist.i18n import Lang, catalogue, t
@@ -25,6 +27,7 @@ NAME = "timeline"
 PATH = "/t/{trace}/timeline"
 MODES = ("step", "window", "run")
 LEGEND = ("compute", "update", "send", "transfer", "wait", "queueing", "runtime")
+MARKS = ("path", "stalls")
 _FILL = {"runtime": "rpc"}
 
 
@@ -62,6 +65,7 @@ def _toolbar(lang: Lang) -> Component:
     return html.Div(
         [
             html.Div(modes, id="timeline-mode", className="segments", **group),
+            _walk(lang),
             _legend(lang),
             picture_buttons(lang),
             table_button(
@@ -75,20 +79,50 @@ def _toolbar(lang: Lang) -> Component:
     )
 
 
+def _walk(lang: Lang) -> Component:
+    """To what stands out, one after another; the script says which of how many."""
+    label = t("timeline.stands_out.title", lang)
+    buttons = [
+        _button_to(way, key, t(f"timeline.stands_out.{name}", lang), icon(sign))
+        for way, key, name, sign in ((-1, "p", "previous", "left"), (1, "n", "next", "right"))
+    ]
+    count = html.Span(id="timeline-walk", className="walk-count")
+    words = [html.Span(className="flag", **HIDDEN), count]
+    return html.Div(
+        [buttons[0], *words, buttons[1]], className="segments walk", role="group", **says(label)
+    )
+
+
+def _button_to(way: int, key: str, label: str, sign: Component) -> Component:
+    data: dict[str, Any] = {"data-walk": str(way), "data-key": key, "aria-label": label}
+    return html.Button(sign, type="button", className="choice", title=label, disabled=True, **data)
+
+
 def _legend(lang: Lang) -> Component:
     entries = [
-        html.Span(
-            [
-                html.Span(className="tag tag-send")
-                if name == "send"
-                else swatch(_FILL.get(name, name)),
-                t(f"timeline.legend_of.{name}", lang),
-            ]
-        )
+        html.Span([_sign(name), t(f"timeline.legend_of.{name}", lang)], className=f"is-{name}")
         for name in LEGEND
     ]
-    says: dict[str, Any] = {"role": "group", "aria-label": t("timeline.legend", lang)}
-    return html.Div(entries, className="timeline-legend", **says)
+    marks = [_mark(name, lang) for name in MARKS]
+    return html.Div(
+        [*entries, *marks],
+        className="timeline-legend",
+        role="group",
+        **says(t("timeline.legend", lang)),
+    )
+
+
+def _sign(name: str) -> Component:
+    return html.Span(className="tag tag-send") if name == "send" else swatch(_FILL.get(name, name))
+
+
+def _mark(name: str, lang: Lang) -> Component:
+    """Drawn over the bars, or not."""
+    data: dict[str, Any] = {"data-mark": name, "aria-pressed": "true"}
+    sign = html.Span(className=f"mark-{name}", **HIDDEN)
+    title = t(f"timeline.marks.{name}", lang)
+    words: list[Any] = [sign, t(f"timeline.legend_of.{name}", lang)]
+    return html.Button(words, type="button", className="legend-mark", title=title, **data)
 
 
 def _card(name: str, says: str) -> Component:
@@ -97,12 +131,13 @@ def _card(name: str, says: str) -> Component:
 
 
 def _canvas_words(lang: Lang) -> str:
-    legend = {name: t(f"timeline.legend_of.{name}", lang) for name in LEGEND}
-    words: dict[str, Any] = {"table": {}, "legend": legend}
+    legend = {name: t(f"timeline.legend_of.{name}", lang) for name in (*LEGEND, *MARKS)}
+    slow = {f"slow_{name}": slow_step(f"slow_{name}", lang) for name in (*MEASURES, "unknown")}
+    words: dict[str, Any] = {"legend": legend, "slow": slow}
     for key, text in catalogue(lang).items():
         area, _, name = key.removeprefix("timeline.canvas.").rpartition(".")
         if key.startswith("timeline.canvas."):
-            (words["table"] if area else words)[name] = text
+            (words.setdefault(area, {}) if area else words)[name] = text
     return json.dumps(words, ensure_ascii=False)
 
 
@@ -144,7 +179,9 @@ def register(app: Dash, library: Library) -> None:
         view = view_of(route)
         trace = library.open(view.trace)
         number = shown_step(trace, step)
-        return span_card(trace, lit_by(trace, sel, number), number, view.lang)
+        lit = lit_by(trace, sel, number)
+        first = [] if len(lit.selected) else stands_out_list(trace, view.lang)
+        return [*first, *span_card(trace, lit, number, view.lang)]
 
     drawn = Output("timeline-drawn", "data")  # so that Dash asks only where the canvas is
     clientside(app, "timeline.mjs", "show", drawn, step, sel, State("timeline-usual", "data"))

@@ -1,4 +1,4 @@
-"""What the timeline asks beside tiles: its frame, once, and the spans that a selection lights."""
+"""What the timeline asks beside tiles: its frame, what is lit, what the analyses found."""
 
 from typing import Annotated
 
@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
+from vizdist.figures.findings import run_findings, step_findings
 from vizdist.figures.tile_bytes import tile_bytes
 from vizdist.figures.timeline import head
 from vizdist.routes.traces import TraceId
@@ -17,6 +18,7 @@ from vizdist.store.tiles import TileSet
 
 Kind = Annotated[str, Query(pattern=r"^[a-z]{1,16}$")]
 Name = Annotated[str, Query(max_length=4000)]
+Number = Annotated[int, Query(ge=0, lt=2**32)]
 Step = Annotated[int | None, Query(ge=0, lt=2**32)]
 
 
@@ -39,5 +41,17 @@ def timeline_routes(library: Library) -> APIRouter:
         )
         body = tile_bytes(opened, tiles, selected=len(lit.selected))
         return Response(body, media_type="application/octet-stream")
+
+    @router.get("/step")
+    def timeline_step(trace: TraceId, number: Number, task: Name) -> Response:
+        """What the analyses say of a step."""
+        opened = library.open(trace)
+        body = orjson.dumps(step_findings(opened, opened.step(number, task)))
+        return Response(body, media_type="application/json")
+
+    @router.get("/stands-out")
+    def timeline_stands_out(trace: TraceId) -> Response:
+        body = orjson.dumps(run_findings(library.open(trace)))
+        return Response(body, media_type="application/json")
 
     return router

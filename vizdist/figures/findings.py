@@ -1,0 +1,76 @@
+"""What analyses say of a step and of a run, as the timeline draws it; ns from the trace's start."""
+
+from typing import Any
+
+import numpy as np
+
+from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.stalls import NOTHING_LEFT, Stall, stalls
+from vizdist.analysis.stalls_told import told
+from vizdist.analysis.stands_out import StandOut, stands_out
+from vizdist.figures.timeline import arrow_ends
+from vizdist.store.details import hex_id
+from vizdist.store.trace import Arrows, StepInfo, Trace
+
+
+def step_findings(trace: Trace, step: StepInfo) -> dict[str, Any]:
+    """The critical path, None where nothing is known of it, and the longest stalls."""
+    path = critical_path(trace, step)
+    return {
+        "path": None if path is None else _path(trace, path),
+        "stalls": [_stall(trace, stall) for stall in stalls(trace, step)],
+    }
+
+
+def _path(trace: Trace, path: CriticalPath) -> dict[str, Any]:
+    """Pieces whose span is known, and the recorded links between their spans."""
+    pieces = [piece for piece in path.pieces if piece.place >= 0]
+    places = np.array([piece.place for piece in pieces], np.int64)
+    source, target, code = trace.relations
+    on_path = np.flatnonzero(np.isin(source, places) & np.isin(target, places))
+    arrows = Arrows(source[on_path], target[on_path], code[on_path], len(on_path))
+    return {
+        "row": trace.all.take(places).row.tolist(),
+        "start": [piece.start - trace.start for piece in pieces],
+        "end": [piece.end - trace.start for piece in pieces],
+        "part": [piece.part for piece in pieces],
+        "arrows": arrow_ends(trace, arrows),
+    }
+
+
+def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
+    """`cause` is where the arrow begins: in its row, when it was over; `ready` when the op was."""
+    key, values = told(trace, stall)
+    ready = int(trace.all.ready[stall.effect]) if stall.effect != NOTHING_LEFT else 0
+    cause = stall.cause
+    begins = cause is not None and {
+        "row": int(trace.all.row[cause.place]),
+        "at": cause.end - trace.start,
+        "span": hex_id(int(trace.all.span[cause.place])),
+    }
+    return {
+        "row": stall.row,
+        "start": stall.start - trace.start,
+        "end": stall.end - trace.start,
+        "ready": max(ready or stall.end, stall.start) - trace.start,
+        "key": key,
+        "values": values,
+        "cause": begins or None,
+    }
+
+
+def run_findings(trace: Trace) -> list[dict[str, Any]]:
+    """What stands out in the run, the largest first."""
+    return [_stand_out(trace, one) for one in stands_out(trace)]
+
+
+def _stand_out(trace: Trace, one: StandOut) -> dict[str, Any]:
+    return {
+        "key": one.key,
+        "values": one.values,
+        "step": one.step.number,
+        "task": one.step.task,
+        "row": one.row,
+        "start": one.start - trace.start,
+        "end": one.end - trace.start,
+    }

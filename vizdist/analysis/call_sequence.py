@@ -10,7 +10,8 @@ from itertools import groupby
 import numpy as np
 
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.bytes_moved import tensor_title
+from vizdist.analysis.mailbox import key_of
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -152,7 +153,7 @@ def _call(
         answered=answered,
         done=done,
         bytes=num_bytes,
-        tensor=tensor_of_key(key) if key else "",
+        tensor=tensor_title(key_of(key).edge_name) if key else "",
         key=key,
         span=hex_id(span),
         is_notice=done == sent and not is_open,

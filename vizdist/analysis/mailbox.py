@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tracer.model.step import RendezvousKey, RendezvousKeyError
+from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import Pair, tensor_title
 from vizdist.analysis.recv_parts import RecvParts, never_came, recv_parts
@@ -91,11 +92,20 @@ class Mailbox:
         return found
 
 
+#: The last one that was asked for, by trace: whoever looks at a step asks again and again.
+_LAST: WeakKeyDictionary[Spans, tuple[int, Mailbox]] = WeakKeyDictionary()
+
+
 def mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     """Of one client request."""
-    spans = trace.all.take(trace.step_places(step))
-    rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
-    return Mailbox(sorted(rows, key=lambda row: row.asked_ns), list(_client_ends(spans)))
+    request, found = _LAST.get(trace.all, (0, None))
+    if found is None or request != step.trace_lo:
+        spans = trace.all.take(trace.step_places(step))
+        rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
+        rows.sort(key=lambda row: row.asked_ns)
+        found = Mailbox(rows, list(_client_ends(spans)))
+        _LAST[trace.all] = step.trace_lo, found
+    return found
 
 
 def transfers_of(trace: Trace, spans: Spans, step: StepInfo) -> list[Transfer]:
@@ -168,10 +178,12 @@ def _transfer(
 
 
 def key_of(text: str) -> RendezvousKey:
-    """A key that cannot be read is all edge name."""
+    """A key that cannot be read is all edge name. Its devices are not looked at: there are many."""
     try:
-        return RendezvousKey.parse(text)
-    except RendezvousKeyError:
+        source, life, target, edge, tag = text.split(";")
+        frame, iteration = tag.split(":")
+        return RendezvousKey(source, int(life, 16), target, edge, int(frame), int(iteration))
+    except ValueError:
         return RendezvousKey("", 0, "", text)
 
 

@@ -93,7 +93,8 @@ def _having(rows: Sequence[Transfer], text: str) -> Iterable[Transfer]:
     words = text.lower().split()
     if not words:
         return rows
-    titles = {device: device_title(device) for row in rows for device in (row.source, row.target)}
+    devices = {device for row in rows for device in (row.source, row.target)}
+    titles = {device: device_title(device) for device in devices}
     told = (
         f"{row.tensor} {titles[row.source]} {titles[row.target]} {row.state}".lower()
         for row in rows

@@ -39,19 +39,17 @@ class Precedence:
         begins = [0] * len(takes)
         for source, target in zip(*self._edges, strict=True):
             end = begins[source] + takes[source]
-            begins[target] = max(begins[target], end)
+            if end > begins[target]:  # noqa: PLR1730 (a call here would double the time)
+                begins[target] = end
         return np.array(begins, np.int64) + durations
 
     @cached_property
     def _causes(self) -> dict[int, int]:
         """By node the source that ended last, which is what it began by."""
-        sources, targets = self._edges
-        ends = self.ends.tolist()
-        cause: dict[int, int] = {}
-        for source, target in zip(sources, targets, strict=True):
-            if target not in cause or ends[source] > ends[cause[target]]:
-                cause[target] = source
-        return cause
+        order = np.lexsort((self.ends[self.sources], self.targets))
+        targets = self.targets[order]
+        last = order[np.append(targets[1:] != targets[:-1], True)[: len(order)]]
+        return dict(zip(self.targets[last].tolist(), self.sources[last].tolist(), strict=True))
 
     def back(self, last: int) -> Iterator[int]:
         """From this node back to one without sources, each begun by the end of the next."""

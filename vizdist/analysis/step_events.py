@@ -57,8 +57,8 @@ class StepEvents:
 
     `instant[layer, span]` is the number of one of a span's instants, `last` that of the step's end.
     Of every instant: `times` in ns from the step's start, `span` a place in `spans` (-1: none),
-    `layer` BEGIN, MID or END. Of every span: `parent`, and of a recv its Send as `sender`, as places
-    in `spans`, -1 for none.
+    `layer` BEGIN, MID or END. Of every span: `parent`, and of a recv its Send as `sender`, as
+    places in `spans`, -1 for none.
     """
 
     spans: Spans

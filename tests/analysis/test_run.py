@@ -119,8 +119,8 @@ def test_the_graph_is_counted_at_every_stage(trace: Trace) -> None:
 
 def test_findings_are_ranked_and_proved(trace: Trace) -> None:
     findings = look_next(trace)
-    assert [finding.key for finding in findings][:2] == ["slow_run", "op"]
-    assert {"other", "wait", "small_transfer", "update"} <= {finding.key for finding in findings}
+    assert [finding.key for finding in findings][:2] == ["slow_run", "stall"]
+    assert {"other", "op", "update", "stale"} <= {finding.key for finding in findings}
     for finding in findings:
         assert all(trace.span(span).id for span in finding.proof)
 

@@ -1,27 +1,29 @@
 """What to look at next: findings by the time a step would save, faults first, each with proof."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import tensor_of_key
+from tracer.model.step import RendezvousKey, RendezvousKeyError
+from vizdist.analysis.bytes_moved import task_of_device
 from vizdist.analysis.faults import faults
 from vizdist.analysis.longest import longest
 from vizdist.analysis.op_totals import op_totals
-from vizdist.analysis.recv_parts import recv_parts
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import staleness
-from vizdist.analysis.step_split import TaskSplit, split_of_client
+from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import StepTimes, step_times
+from vizdist.analysis.typical_step import Stretch, TypicalStep, typical_step
+from vizdist.analysis.what_if import Change, WhatIf
 from vizdist.i18n.units import duration, figures, size
-from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 WORTH_SAYING = 0.05  #: part of a step below which a finding is noise
 MUCH_OTHER = 0.15  #: part of a step that dispatch should stay under
 LARGE_BYTES = 256 << 10  #: a transfer this large pays by the byte, a smaller one by the message
 SAID = 6
+CANDIDATES = 3  #: ops of one sort whose absence is tried out
 LONGEST = 3
 
 
@@ -45,11 +47,11 @@ def look_next(trace: Trace) -> list[Finding]:
     found = [*_faults(trace)]
     if not times.steps:
         found += _longest(trace)
-    if times.typical is not None:
-        split = split_of_client(trace, times.typical)
+    if (typical := typical_step(trace)) is not None:
         costs = [*_slow_step(trace, times), *_stale(trace, times)]
-        if split.has_ops:
-            costs += [*_ops(trace, split), *_recvs(trace, split), *_dispatch(split)]
+        if typical.path is not None:
+            costs += [*_ops(trace, typical), *_moving(trace, typical)]
+            costs += [*_stalls(trace, typical), *_dispatch(typical)]
         enough = WORTH_SAYING * times.median
         found += sorted((f for f in costs if f.saved >= enough), key=lambda f: -f.saved)
     return found[:SAID]
@@ -110,68 +112,98 @@ def _slow_step(trace: Trace, times: StepTimes) -> Iterator[Finding]:
     yield Finding(key, "wait", worth, values, proof, slow.number)
 
 
-def _ops(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
-    """The op and the update that cost most in a typical step."""
-    worst = {total.is_update: total for total in reversed(op_totals(trace, split.step))}
-    for is_update, total in worst.items():
-        values = {
+def _ops(trace: Trace, typical: TypicalStep) -> Iterator[Finding]:
+    """The op and the update whose absence would make a typical step shortest."""
+    names = {(s.part, s.name) for s in typical.stretches}
+    for part, is_update in (("compute", False), ("update", True)):
+        totals = [one for one in op_totals(trace, typical.step) if one.is_update == is_update]
+        on_path = [one for one in totals if (part, one.name) in names][:CANDIDATES]
+        found = [(one, typical.what_if(Change("op", one.name))) for one in on_path]
+        tried = [(changed, one) for one, changed in found if changed is not None]
+        if not tried:
+            continue
+        changed, total = max(tried, key=lambda pair: pair[0].saved)
+        values: dict[str, object] = {
             "name": total.name,
             "op": total.op,
             "task": total.task,
             "time": str(duration(total.total)),
-            "share": f"{figures(100 * total.total / split.total)} %",
+            "share": f"{figures(100 * total.total / typical.split.total)} %",
+            **_what_if_values(changed),
         }
         key, hue = ("update", "update") if is_update else ("op", "compute")
         proof = (total.slowest,)
-        yield Finding(key, hue, float(total.total), values, proof, split.step.number)
+        yield Finding(key, hue, float(changed.saved), values, proof, typical.step.number)
 
 
-def _recvs(trace: Trace, split: TaskSplit) -> Iterator[Finding]:
-    """What moving tensors and waiting for them costs the client of a typical step."""
-    own = trace.all.take(trace.step_places(split.step))
-    parts, copies = recv_parts(trace, own), own.take(own.is_kind("copy.run"))
-    moved = (parts.recvs, parts.transfer)
-    if len(copies) and copies.duration.max() > max(parts.transfer, default=0):
-        moved = (copies, copies.duration)
-    for key, hue, (spans, lengths) in (
-        ("transfer", "recv", moved),
-        ("wait", "wait", (parts.recvs, parts.wait)),
-    ):
-        cost = split.parts[key]
-        if not cost or not len(lengths):
+def _what_if_values(changed: WhatIf) -> dict[str, str]:
+    return {"would": str(duration(changed.would_take)), "saved": str(duration(changed.saved))}
+
+
+def _moving(trace: Trace, typical: TypicalStep) -> Iterator[Finding]:
+    """What tensors under way cost the critical path, and what a faster link would save."""
+    moved = [stretch for stretch in typical.stretches if stretch.part == "transfer"]
+    if not moved:
+        return
+    longest = moved[0]
+    one = trace.span(longest.spans[0])
+    link = _link_of(one.key)
+    changed = typical.what_if(Change("link", link)) if link else None
+    values: dict[str, object] = {
+        **_on_path(moved, typical),
+        "name": longest.name,
+        "longest": str(duration(longest.total)),
+        "bytes": str(size(one.bytes)),
+    }
+    key, saved = "copy", float(longest.total)
+    if changed is not None:
+        key = "small_transfer" if one.bytes < LARGE_BYTES else "transfer"
+        saved = float(changed.saved)
+        values |= _what_if_values(changed) | {"link": link.replace("→", " → ")}
+    proof = tuple(span for stretch in moved for span in stretch.spans)
+    yield Finding(key, "recv", saved, values, proof, typical.step.number)
+
+
+def _on_path(stretches: Sequence[Stretch], typical: TypicalStep) -> dict[str, str]:
+    total = sum(stretch.total for stretch in stretches)
+    share = f"{figures(100 * total / typical.step.duration)} %"
+    return {"time": str(duration(total)), "share": share}
+
+
+def _link_of(key: str) -> str:
+    """The two tasks that a tensor goes between, "" within a task."""
+    try:
+        parsed = RendezvousKey.parse(key)
+    except RendezvousKeyError:
+        return ""
+    source, target = task_of_device(parsed.src_device), task_of_device(parsed.dst_device)
+    return f"{source}→{target}" if source != target else ""
+
+
+def _stalls(trace: Trace, typical: TypicalStep) -> Iterator[Finding]:
+    """The longest stretch in which a device stood idle that some cause explains."""
+    for stall in typical.stalls:
+        said = told(trace, stall)
+        if stall.cause is None or stall.cause.place < 0 or said.key in ("nothing", "unknown"):
             continue
-        most = int(np.argmax(lengths))
-        num_bytes = int(spans.bytes[most])
-        values = {
-            "name": _tensor_of(spans, most),
-            "task": split.task,
-            "time": str(duration(cost)),
-            "longest": str(duration(int(lengths[most]))),
-            "bytes": str(size(num_bytes)),
-            "share": f"{figures(100 * cost / split.total)} %",
-        }
-        small = key == "transfer" and num_bytes < LARGE_BYTES
-        proof = (int(spans.span[most]),)
-        name = "small_transfer" if small else key
-        yield Finding(name, hue, float(cost), values, proof, split.step.number)
+        spans = trace.all.take(np.array([stall.cause.place, stall.effect]))
+        ids = tuple(spans.span.tolist())
+        is_op = bool(spans.is_kind("op.run")[1])
+        values: dict[str, object] = {"stall": said, "next": str(spans.text("name")[1])}
+        key = "stall" if is_op else "stall_at_end"
+        saved = float(stall.cause.duration)
+        yield Finding(key, "wait", saved, values, ids, typical.step.number)
+        return
 
 
-def _tensor_of(spans: Spans, at: int) -> str:
-    """A recv's key says it; a copy between host and GPU is named after it."""
-    key = str(spans.text("key")[at])
-    return tensor_of_key(key) if key else str(spans.text("name")[at])
-
-
-def _dispatch(split: TaskSplit) -> Iterator[Finding]:
-    other = split.parts["other"]
-    if other > MUCH_OTHER * split.total:
-        values = {
-            "task": split.task,
-            "time": str(duration(other)),
-            "share": f"{figures(100 * other / split.total)} %",
-        }
-        proof = (split.step.span,)
-        yield Finding("other", "idle", float(other), values, proof, split.step.number)
+def _dispatch(typical: TypicalStep) -> Iterator[Finding]:
+    """What the runtime itself takes of the critical path."""
+    idle = [stretch for stretch in typical.stretches if stretch.part == "other"]
+    total = sum(stretch.total for stretch in idle)
+    if total > MUCH_OTHER * typical.step.duration:
+        values = {**_on_path(idle, typical), "task": idle[0].task}
+        proof = tuple(span for stretch in idle for span in stretch.spans)
+        yield Finding("other", "idle", float(total), values, proof, typical.step.number)
 
 
 def _stale(trace: Trace, times: StepTimes) -> Iterator[Finding]:

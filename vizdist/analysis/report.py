@@ -8,6 +8,7 @@ import orjson
 
 from vizdist.analysis.look_next import Finding
 from vizdist.analysis.mechanisms.text_table import listed
+from vizdist.analysis.stalls_told import Told
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.summary import Sentence, Summary, summarise
@@ -62,12 +63,15 @@ def sentence_text(sentence: Sentence, lang: Lang) -> str:
 def finding_texts(finding: Finding, lang: Lang) -> tuple[str, str]:
     """(what was found, its cause or remedy)."""
     key = f"analysis.look.{finding.key}"
-    values = {
-        name: listed(value, lang) if isinstance(value, tuple) else value
-        for name, value in finding.values.items()
-    }
+    values = {name: _in_words(value, lang) for name, value in finding.values.items()}
     says, remedy = (t(f"{key}.{part}", lang, **values) for part in ("says", "remedy"))
     return says, remedy
+
+
+def _in_words(value: object, lang: Lang) -> object:
+    if isinstance(value, Told):
+        return t(f"timeline.canvas.stall.{value.key}", lang, **value.values)
+    return listed(value, lang) if isinstance(value, tuple) else value
 
 
 def _head(trace: Trace, seen: Summary, lang: Lang) -> Iterator[str]:

@@ -14,6 +14,7 @@ from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
+from vizdist.analysis.typical_step import typical_step
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.problems import Problem
@@ -22,13 +23,17 @@ from vizdist.store.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`analysis.<key>` of a catalogue, filled with `values`; `page` shows it, `proof`: span ids."""
+    """`analysis.<key>` of a catalogue, filled with `values`; `page` shows it, `proof`: span ids.
+
+    `source` names what it was read from: columns, an attribute, or a part of the manifest.
+    """
 
     key: str
     values: Mapping[str, object] = field(default_factory=dict)
     page: str = ""
     proof: tuple[int, ...] = ()
     step: int = 0
+    source: str = "start end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,9 @@ def summarise(trace: Trace) -> Summary:
 def in_progress(trace: Trace) -> Summary:
     """Of a run that goes on: what is not there yet is not missing, and no end is no fault."""
     seen, now = summarise(trace), progress(trace)
-    on = Sentence("headline.running", {"step": f"{now.step:,}", "of": f"{now.of_steps:,}"})
+    on = Sentence(
+        "headline.running", {"step": f"{now.step:,}", "of": f"{now.of_steps:,}"}, source="step"
+    )
     told = tuple(said for said in seen.headline if not said.key.startswith("cause."))
     findings = tuple(found for found in seen.findings if found.key != "missing")
     first = (on,) if now.of_steps else ()
@@ -87,25 +94,26 @@ def in_progress(trace: Trace) -> Summary:
 def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     """Two sentences; what went wrong is the first."""
     if (cause := seen.faults.cause) is not None:
-        yield Sentence(f"cause.{cause.key}", cause.values, "timeline", cause.proof, cause.step)
+        key, proof = f"cause.{cause.key}", cause.proof
+        yield Sentence(key, cause.values, "timeline", proof, cause.step, "outcome")
     steps = sorted({step.number for step in seen.times.steps})
     if not steps:
-        yield Sentence("headline.no_steps", {"count": len(trace)})
+        yield Sentence("headline.no_steps", {"count": len(trace)}, source="kind")
         return
     losses = seen.loss.main
     values: dict[str, object] = {"count": len(steps)}
     key = "loss" if len(losses) > 1 else "steps"
     if key == "loss":
         values |= {"first": f"{losses[0][1]:.3f}", "last": f"{losses[-1][1]:.3f}"}
-    yield Sentence(f"headline.{key}", values)
+    source = "vizdist.loss" if key == "loss" else "step"
+    yield Sentence(f"headline.{key}", values, source=source)
     if seen.typical is not None and cause is None:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
         share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
         took = str(duration(seen.times.median))
-        if seen.typical.has_ops:
-            yield Sentence(f"headline.most.{name}", {"took": took, "share": share})
-        else:
-            yield Sentence("headline.took", {"took": took})
+        key = f"headline.most.{name}" if seen.typical.has_ops else "headline.took"
+        values = {"took": took, "share": share}
+        yield Sentence(key, values, proof=(seen.typical.step.span,))
 
 
 def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
@@ -114,11 +122,17 @@ def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     if not seen.times.steps:
         yield from _of_spans(trace)
     yield from _of_steps(seen)
+    yield from _of_path(trace)
     yield from _of_bytes(seen.moved)
     yield from _of_outlier(trace, seen.times)
     yield from _of_variables(seen.stale)
     if seen.loss.accuracy is not None:
-        yield Sentence("accuracy", {"accuracy": f"{100 * seen.loss.accuracy:.1f} %"}, "summary")
+        yield Sentence(
+            "accuracy",
+            {"accuracy": f"{100 * seen.loss.accuracy:.1f} %"},
+            "summary",
+            source="totals",
+        )
 
 
 def _of_graph(trace: Trace) -> Iterator[Sentence]:
@@ -135,7 +149,7 @@ def _of_graph(trace: Trace) -> Iterator[Sentence]:
     }
     key = "graph" if counts.control_pairs else "graph_data" if counts.pairs else "graph_uncut"
     key = f"{key}_whole" if values["full"] == values["pruned"] else key
-    yield Sentence(key, values, "graph", (), trace.steps[-1].number)
+    yield Sentence(key, values, "graph", (), trace.steps[-1].number, "graph.chunk")
 
 
 def _of_steps(seen: Summary) -> Iterator[Sentence]:
@@ -156,6 +170,36 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
     yield Sentence(key, values, "timeline", (split.step.span,), split.step.number)
 
 
+def _of_path(trace: Trace) -> Iterator[Sentence]:
+    """What the critical path of a typical step goes to most."""
+    typical = typical_step(trace)
+    if typical is None or not typical.stretches:
+        return
+    most = typical.stretches[0]
+    values: dict[str, object] = {
+        "count": len({stretch.task for stretch in typical.stretches}),
+        "share": f"{figures(100 * most.total / typical.step.duration)} %",
+        "name": most.name,
+        "task": most.task,
+    }
+    key = f"path.{_PATHS.get((most.part, most.kind)) or _PATHS[most.part, '']}"
+    yield Sentence(key, values, "timeline", most.spans, typical.step.number)
+
+
+#: by class of time and kind of span; "" is any other kind
+_PATHS = {
+    ("compute", ""): "ran",
+    ("update", ""): "ran",
+    ("transfer", ""): "transfer",
+    ("rpc", ""): "called",
+    ("rpc", "rpc.client"): "call",
+    ("rpc", "rendezvous.recv"): "request",
+    ("wait", ""): "wait",
+    ("queueing", ""): "queueing",
+    ("other", ""): "other",
+}
+
+
 def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
     if not moved.total:
         return
@@ -169,11 +213,11 @@ def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
         "name": name,
         "share": f"{figures(100 * most / moved.total)} %",
     }
-    yield Sentence("bytes", values, "timeline", (proof,))
+    yield Sentence("bytes", values, "timeline", (proof,), source="bytes")
     if moved.variable_bytes:
         key = "closed_form" if moved.matches_closed_form else "not_closed_form"
         said = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}
-        yield Sentence(key, said, "summary")
+        yield Sentence(key, said, "summary", source="bytes")
 
 
 def _of_outlier(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
@@ -203,7 +247,9 @@ def _of_variables(stale: Staleness) -> Iterator[Sentence]:
         "late": f"{sum(number for missed, number in stale.missed.items() if missed):,}",
         "most": f"{stale.most:,}",
     }
-    yield Sentence("stale" if stale.most else "fresh", values, "timeline", (stale.worst,))
+    yield Sentence(
+        "stale" if stale.most else "fresh", values, "timeline", (stale.worst,), source="version"
+    )
 
 
 def _of_faults(wrong: Faults) -> Iterator[Sentence]:
@@ -211,7 +257,13 @@ def _of_faults(wrong: Faults) -> Iterator[Sentence]:
     guilty = wrong.cause.values.get("task") if wrong.cause else None
     for task in wrong.tasks:
         if task.task != guilty:
-            yield Sentence(f"ended.{task.outcome}", {"task": task.task}, "timeline", wrong.proof)
+            yield Sentence(
+                f"ended.{task.outcome}",
+                {"task": task.task},
+                "timeline",
+                wrong.proof,
+                source="outcome",
+            )
 
 
 def _of_spans(trace: Trace) -> Iterator[Sentence]:

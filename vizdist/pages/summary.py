@@ -19,7 +19,7 @@ from vizdist.components.bytes_matrix import bytes_matrix
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, card, icon, link, rich, swatch
 from vizdist.components.charts import chart
-from vizdist.components.proof import proof, span_id
+from vizdist.components.proof import evidence, proof, span_id
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.components.what_went_wrong import wrong_card
@@ -88,12 +88,13 @@ def _head(trace: Trace, seen: Summary, view: View) -> Component:
 def _headline(said: Sentence, view: View) -> Component:
     """A line of the title; what ended the run has a mark, and leads to where it stood."""
     words = rich(f"analysis.{said.key}", view.lang, **said.values)
+    attributes = evidence(said.proof, said.source)
     if not said.key.startswith("cause."):
-        return html.Div(words)
+        return html.Div(words, **attributes)
     line: Children = [icon("warning"), html.Span(words)]
     if said.proof:
         line = link(line, _proof(view, said.page, said.step, said.proof))
-    return html.Div(line, className="cause")
+    return html.Div(line, className="cause", **attributes)
 
 
 def _step_facts(seen: Summary) -> list[tuple[str, str]]:
@@ -131,7 +132,7 @@ def _sentence(said: Sentence, view: View) -> Component:
     if said.page and said.page != NAME:
         label = [t(f"shell.pages.{said.page}", view.lang), icon("right")]
         parts.append(link(label, _proof(view, said.page, said.step, said.proof), kind="button"))
-    return html.Div(parts, className="sentence")
+    return html.Div(parts, className="sentence", **evidence(said.proof, said.source))
 
 
 def _proof(view: View, page: str, step: int, spans: Sequence[int]) -> str:
@@ -149,7 +150,8 @@ def _hint(finding: Finding, view: View) -> Component:
     bad = finding.hue == "error"
     words = html.Div([html.B(says), html.Small(remedy)])
     parts = [icon("warning") if bad else swatch(finding.hue), words, icon("right")]
-    return link(parts, _proof(view, "timeline", finding.step, finding.proof))
+    where = _proof(view, "timeline", finding.step, finding.proof)
+    return link(parts, where, **evidence(finding.proof))
 
 
 def _names_card(trace: Trace, view: View) -> Component:

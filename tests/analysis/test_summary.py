@@ -1,0 +1,153 @@
+"""The Summary says what its spans say: another trace, and a sentence changes or is not said."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.analysis import sample_run as sample
+from tests.analysis.test_what_if import LINKS, NODES, two_branches
+from tests.analysis.timed_run import Timed, timed_run
+from tests.store.sample_trace import training_step, write_trace
+from tracer.cli import main as tracer
+from vizdist.analysis.look_next import Finding, look_next
+from vizdist.analysis.report import finding_texts, sentence_text
+from vizdist.analysis.summary import Sentence, summarise
+from vizdist.store.columns import SpanRecord
+from vizdist.store.trace import Trace, open_trace
+
+
+def sentence(trace: Trace, key: str) -> Sentence | None:
+    """The one whose key begins so."""
+    found = [said for said in summarise(trace).sentences if said.key.startswith(key)]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def said(trace: Trace, key: str) -> str:
+    found = sentence(trace, key)
+    return sentence_text(found, "en") if found else ""
+
+
+def finding(trace: Trace, key: str) -> Finding | None:
+    return next((one for one in look_next(trace) if one.key == key), None)
+
+
+@pytest.fixture
+def branches(tmp_path: Path) -> Callable[..., Trace]:
+    """Two steps over both workers on a clock that moves only by what nodes and links take."""
+
+    def run(name: str, links: float = 1, **nodes: int) -> Trace:
+        taken = {ends: round(ns * links) for ends, ns in LINKS.items()}
+        timed = Timed(NODES | nodes, taken)
+        return timed_run(tmp_path / name, two_branches(), "join", timed)
+
+    return run
+
+
+def test_an_op_that_runs_five_times_longer_is_what_the_critical_path_goes_to(
+    branches: Callable[..., Trace],
+) -> None:
+    before, after = branches("before"), branches("after", right=5 * NODES["right"])
+    assert "c on its way to worker:1" in said(before, "path.")
+    assert "right on worker:1" in said(after, "path.")
+    told = sentence(after, "path.")
+    assert told is not None
+    assert {after.span(span).name for span in told.proof} == {"right"}
+
+
+def test_the_op_to_look_at_is_the_one_without_which_a_step_is_shortest_to_the_nanosecond(
+    branches: Callable[..., Trace],
+) -> None:
+    trace, without = branches("with", right=55), branches("without", right=0)
+    found = finding(trace, "op")
+    assert found is not None
+    assert found.values["name"] == "right"
+    assert found.saved == trace.step(2).duration - without.step(2).duration
+    assert [trace.span(span).name for span in found.proof] == ["right"]
+
+
+def test_an_op_that_others_hide_is_not_worth_a_look(branches: Callable[..., Trace]) -> None:
+    """`aside` runs longest of all, yet nothing would come sooner without it."""
+    trace = branches("x", links=20, aside=50)
+    found = finding(trace, "op")
+    assert found is None or found.values["name"] != "aside"
+
+
+def test_what_is_ranked_first_saves_most(branches: Callable[..., Trace]) -> None:
+    found = look_next(branches("x"))
+    saved = [one.saved for one in found]
+    assert saved == sorted(saved, reverse=True)
+    assert all(ns > 0 for ns in saved)
+
+
+def test_without_waits_nobody_is_said_to_stand_idle_for_a_tensor(
+    branches: Callable[..., Trace],
+) -> None:
+    slow, fast = branches("slow", links=10), branches("fast", links=0)
+    stall = finding(slow, "stall")
+    assert stall is not None
+    says, remedy = finding_texts(stall, "en")
+    assert "stood idle" in says
+    assert "on its way" in says or "to reach" in says
+    assert remedy
+    assert finding(slow, "small_transfer") is not None
+    assert finding(fast, "small_transfer") is None
+    again = finding(fast, "stall")
+    assert again is None or "to reach" not in finding_texts(again, "en")[0]
+
+
+def steps_of(tmp_path: Path, name: str, change: Callable[[SpanRecord], SpanRecord]) -> Trace:
+    spans = [change(span) for n in range(5) for span in training_step(n + 1, at=n * 9000)]
+    return open_trace(write_trace(tmp_path / name, spans))
+
+
+def test_where_all_steps_take_as_long_none_is_said_to_stand_out(tmp_path: Path) -> None:
+    def longer(span: SpanRecord) -> SpanRecord:
+        is_it = span.step == 3 and span.name in ("mm", "step 3")
+        return span._replace(end=span.end + 4000) if is_it else span
+
+    uneven = steps_of(tmp_path, "uneven.trace", longer)
+    text = said(uneven, "outlier.")
+    assert text == "Step 3 took 5.00 µs, because worker:0 ran mm 4.00 µs longer."
+    told = sentence(uneven, "outlier.")
+    assert told is not None
+    assert [uneven.span(span).name for span in told.proof] == ["mm"]
+    assert said(steps_of(tmp_path, "even.trace", lambda span: span), "outlier.") == ""
+
+
+def test_half_the_bytes_are_another_sentence_and_no_longer_the_formula(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sample.sample_run(tmp_path / "whole.trace")
+    assert "moved 128 B" in said(whole, "bytes")
+    assert sentence(whole, "closed_form") is not None
+    monkeypatch.setattr(sample, "W_BYTES", sample.W_BYTES // 2)
+    half = sample.sample_run(tmp_path / "half.trace")
+    assert "moved 64 B" in said(half, "bytes")
+    assert sentence(half, "closed_form") is None
+    assert sentence(half, "not_closed_form") is not None
+
+
+def test_updates_from_fresh_values_are_not_called_stale(tmp_path: Path) -> None:
+    stale = sample.sample_run(tmp_path / "x.trace")
+    assert said(stale, "stale").startswith("Of 6 updates of 1 variable, 3 were made from older")
+    fresh = steps_of(tmp_path, "fresh.trace", lambda span: span)
+    assert said(fresh, "stale") == ""
+
+
+def test_every_sentence_of_a_real_run_names_its_spans_or_what_it_was_read_from(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "run.trace"
+    flags = ["--ps", "1", "--workers", "2", "--steps", "4", "--in-process", "--out", str(out)]
+    assert tracer(["run", "digits-mlp", "--strategy", "parameter_server_v1", *flags]) == 0
+    trace = open_trace(out)
+    seen = summarise(trace)
+    assert {one.key.partition(".")[0] for one in seen.sentences} >= {"path", "bytes", "closed_form"}
+    for one in (*seen.headline, *seen.sentences):
+        assert one.source or one.proof
+        assert all(trace.span(span).id for span in one.proof if span)
+    for found in seen.findings:
+        assert found.proof
+        assert all(trace.span(span).id for span in found.proof)

@@ -1,0 +1,93 @@
+"""A step of median length: its critical path, what stood idle in it, what a change would save."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.critical_path import CriticalPath, path_of
+from vizdist.analysis.stalls import Stall, stalls
+from vizdist.analysis.step_events import StepEvents, step_events
+from vizdist.analysis.step_split import TaskSplit, split_of_client
+from vizdist.analysis.step_times import step_times
+from vizdist.analysis.what_if import Change, WhatIf, what_if_in
+from vizdist.store.trace import StepInfo, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one thing takes of a critical path, in several pieces; the longest piece comes first.
+
+    `name` is of an op, a tensor or a call; the runtime between ops has none. `kind` is of its
+    spans.
+    """
+
+    part: str
+    kind: str
+    task: str
+    name: str
+    total: int
+    spans: tuple[int, ...]
+
+
+class TypicalStep:
+    """`split` is that of the task that leads it; without recorded ops nothing else is known."""
+
+    def __init__(self, trace: Trace, step: StepInfo) -> None:
+        self.step = step
+        self.split: TaskSplit = split_of_client(trace, step)
+        self._trace = trace
+
+    @cached_property
+    def _events(self) -> StepEvents | None:
+        return step_events(self._trace, self.step)
+
+    @cached_property
+    def path(self) -> CriticalPath | None:
+        return path_of(self._events, self.step) if self._events else None
+
+    @cached_property
+    def stretches(self) -> list[Stretch]:
+        """The critical path by what it went to, the longest first."""
+        return _stretches(self._trace, self.path) if self.path else []
+
+    @cached_property
+    def stalls(self) -> list[Stall]:
+        return stalls(self._trace, self.step)
+
+    def what_if(self, change: Change) -> WhatIf | None:
+        return what_if_in(self._events, change) if self._events else None
+
+
+_KNOWN: WeakKeyDictionary[Trace, TypicalStep | None] = WeakKeyDictionary()
+
+
+def typical_step(trace: Trace) -> TypicalStep | None:
+    """Looked for once; None where no step came to its end."""
+    if trace not in _KNOWN:
+        step = step_times(trace).typical
+        _KNOWN[trace] = TypicalStep(trace, step) if step else None
+    return _KNOWN[trace]
+
+
+def _stretches(trace: Trace, path: CriticalPath) -> list[Stretch]:
+    known = [piece for piece in path.pieces if piece.place >= 0]
+    spans = trace.all.take(np.array([piece.place for piece in known], np.int64))
+    texts = (spans.text(column).tolist() for column in ("kind", "name", "key"))
+    rows = zip(known, spans.task.tolist(), *texts, spans.span.tolist(), strict=True)
+    found: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
+    for piece, task, kind, name, key, span in rows:
+        what = (kind, task, tensor_of_key(key) if key else name)
+        group = (piece.part, *(("", task, "") if piece.part == "other" else what))
+        found.setdefault(group, []).append((piece.duration, span))
+    made = [
+        Stretch(*which, sum(ns for ns, _ in pieces), _longest_first(pieces))
+        for which, pieces in found.items()
+    ]
+    return sorted(made, key=lambda stretch: -stretch.total)
+
+
+def _longest_first(pieces: list[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(span for _, span in sorted(pieces, reverse=True)))

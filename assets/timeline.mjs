@@ -319,7 +319,8 @@ export class TimelineView {
     return {
       width, height, area, from, to, origin, scale: this.scale, tile,
       theme: this.theme, patterns: this.patterns, words: this.words,
-      layout: this.stack.rows(), scroll: this.stack.scroll, pieces: this.pieces, ratio: this.surface.ratio,
+      layout: this.stack.rows(), scroll: this.stack.scroll,
+      pieces: this.pieces, ratio: this.surface.ratio,
       ticks: ticksOf(from, to, area.w, origin, widthOf),
       arrows: this.loader.arrows, lit: this.lit, litIds: this.lights.ids,
       focus: this.focus, cursor: this.cursor, unfolded: this.stack.unfolded,

@@ -1,4 +1,4 @@
-// Which rows are shown and where: laid out for the window, scrolled, on a phone one task's at a time.
+// Which rows are shown and where: laid out for the window, scrolled; on a phone those of one task.
 
 import { layoutRows, rowsInWindow } from "./timeline_model.mjs";
 
@@ -21,7 +21,7 @@ export class RowStack {
     this.layout = null;
   }
 
-  /** What all rows of steps take at their loosest: a canvas of few rows leaves room to the cards. */
+  /** What all rows of steps take at their loosest: a canvas of few leaves room to the cards. */
   get fullHeight() {
     const stepped = this.all.filter((row) => row.stepped);
     return layoutRows(stepped.length ? stepped : this.all, Infinity).height + BELOW;

@@ -68,7 +68,7 @@ function write(ctx, text, x, y, style, room) {
 export const stripX = ({ strip, area }, at) =>
   area.x + ((at - strip.from) / (strip.to - strip.from)) * area.w;
 
-/** A ground that says what most of the time is when nothing runs, and on it how busy the task was. */
+/** A ground that says what fills most of the time where nothing runs; on it how busy it was. */
 function drawTask(ctx, scene, task, y, h) {
   const { theme, area, strip, fullShare: full } = scene;
   ctx.fillStyle = theme.sunk;

@@ -89,6 +89,8 @@ def test_the_strip_is_as_high_as_a_task_was_busy_and_has_the_larger_hue(trace: T
     assert ps["busy"][:9] == [0, 50, 0, 0, 0, 0, 0, 100, 0]
     assert shown["hues"][worker["hue"][2]] == "compute"
     assert shown["hues"][ps["hue"][7]] == "update"
+    assert worker["stood"][:6] == [0, 0, 0, 0, 50, 0], "from 450 to 500 the value was awaited"
+    assert worker["ready"][:3] == [0, 100, 0], "the product was ready at 100 and began at 200"
 
 
 def test_a_run_without_spans_of_ops_still_has_a_strip(tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ test("arrows of the path are drawn however many there are, each link once, 2 px 
   const few = { ...scene, arrows: links(5), path: { arrows: links(2), start: [0], end: [90] } };
   const ctx = canvas();
   assert.equal(drawArrows(ctx, few, placed), 5);
-  assert.equal(calls(ctx, "stroke").filter(([, width, ink]) => width === 2 && ink === "ink").length, 2);
+  const strong = calls(ctx, "stroke").filter(([, width, ink]) => width === 2 && ink === "ink");
+  assert.equal(strong.length, 2);
   const many = { ...scene, arrows: links(400), path: few.path };
   assert.equal(drawArrows(canvas(), many, placed), 2);
   assert.equal(drawArrows(canvas(), { ...many, scale: 0.1 }, placed), 0);
@@ -104,7 +105,8 @@ test("flags stand at their time, none over another, and are found", () => {
   const flags = [[100, 0], [102, 0], [103, 40], [990, 0], [995, 0]]
     .map(([at, row]) => ({ start: at, end: at, row }));
   const standing = placeFlags(flags, (at) => at, ({ row }) => [row, row + 20], 1000);
-  assert.deepEqual(standing.map(({ i, left }) => [i, left]), [[0, 100], [1, 120], [2, 103], [3, 983]]);
+  assert.deepEqual(standing.map(({ i, left }) => [i, left]),
+    [[0, 100], [1, 120], [2, 103], [3, 983]]);
   assert.equal(flagAt(standing, 125, 5), 1);
   assert.equal(flagAt(standing, 125, 45), -1);
   assert.equal(flagAt(standing, 110, 45), 2);

@@ -148,7 +148,7 @@ test("wide spans are bars, narrow ones that share pixels a column of their busy 
   assert.deepEqual(columns, [{ x: 96, w: 3, share: 1, hue: 0, stood: 0, queued: 0 }]);
 });
 
-test("waiting is no work: a column of recvs is as high as values travelled, and as they were awaited",
+test("waiting is no work: a column of recvs is as high as values travelled and were awaited",
   () => {
     const recv = { hue: 4, wait: 0.75, stood: 0.5, queue: 0.25 };
     const { columns: [column] } = walk(tileOf([0, 1, recv], [1, 1, recv], [2, 1, recv]));

@@ -29,7 +29,7 @@ export function amend(search, changes) {
     if (value === null || value === undefined || value === "") query.delete(name);
     else query.set(name, value);
   }
-  const text = query.toString().replaceAll("%3A", ":").replaceAll("%2F", "/");
+  const text = query.toString().replace(/%3A|%2F|%2C/g, decodeURIComponent);
   return text ? `?${text}` : "";
 }
 
@@ -84,9 +84,12 @@ export function readAddress(_pathname, _search, route, sel, step, stage, theme) 
   const now = parse(location.search);
   const isNews = agreement.read(now, held(sel, step, stage));
   const root = document.documentElement;
-  const here = { path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang };
+  const here = {
+    path: `/${location.pathname.slice(prefix().length)}`, lang: root.lang,
+    runs: new URLSearchParams(location.search).get("runs") ?? "",
+  };
   const fresh = (value, old) => (!isNews || equal(value, old) ? keep : value);
-  const isHere = route?.path === here.path && route?.lang === here.lang;
+  const isHere = equal(route, here);
   return [
     isHere ? keep : here, fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
     equal(root.dataset.theme, theme) ? keep : root.dataset.theme,

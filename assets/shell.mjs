@@ -71,11 +71,14 @@ function stepBy(direction) {
 const OF_RUN = { sel: null, step: null, stage: null, t0: null, t1: null, window: null,
   opened: null, folded: null, at: null };
 
+/** And of several beside each other. */
+const OF_RUNS = { runs: null };
+
 /** A link inside the dashboard: prefix before it, and what the viewer looks at behind it. */
 function complete(link) {
   const [where, anchor = ""] = link.dataset.go.split("#");
   const [path, own = ""] = where.split("?");
-  const kept = path.startsWith("/t/") ? location.search : amend(location.search, OF_RUN);
+  const kept = amend(location.search, path.startsWith("/t/") ? OF_RUNS : { ...OF_RUN, ...OF_RUNS });
   link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)))
     + (anchor && `#${anchor}`);
 }

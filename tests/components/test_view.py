@@ -26,3 +26,10 @@ def test_an_address_names_a_page_and_a_run(path: str, page: str, trace: str) -> 
 )
 def test_any_other_address_names_none(path: str) -> None:
     assert page_of(PAGES, view_of({"path": path, "lang": "en"})) is None
+
+
+def test_an_address_may_name_several_runs() -> None:
+    view = view_of({"path": "/compare", "lang": "en", "runs": "00ff,,11ee"})
+    found = page_of(PAGES, view)
+    assert found is not None
+    assert (found.NAME, view.trace, view.runs) == ("compare", "", ("00ff", "11ee"))

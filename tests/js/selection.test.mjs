@@ -22,6 +22,11 @@ test("amend changes its names and leaves the others", () => {
   assert.equal(amend("?step=3", { step: null }), "");
 });
 
+test("an address that people read keeps its commas, colons and slashes", () => {
+  assert.equal(amend("", { runs: "00ff,11ee" }), "?runs=00ff,11ee");
+  assert.equal(amend("?sel=node%3Aa%2Fb", { step: 1 }), "?sel=node:a/b&step=1");
+});
+
 test("a step is a whole number or none", () => {
   assert.equal(parse("?step=12").step, 12);
   assert.equal(parse("?step=x").step, null);

@@ -16,6 +16,7 @@ from vizdist.components.callbacks import callback
 from vizdist.components.cards import not_there
 from vizdist.components.header import (
     Moving,
+    compare_header,
     library_header,
     moving,
     reference_header,
@@ -74,6 +75,8 @@ def _register_header(app: Dash, library: Library, pages: Sequence[Page]) -> None
         _, view, trace = _resolve(library, pages, route)
         if view.page == "reference":
             return reference_header(view.lang)
+        if view.page == "compare":
+            return compare_header(len(view.runs), view.lang)
         if trace is None:
             return library_header(view.lang)
         running = run_state(live, view, library.outcome(view.trace), is_followed=bool(follow))

@@ -17,13 +17,19 @@ from vizdist.i18n import Lang, t
 from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
-FOLLOWING = ("summary", "timeline")  #: pages that can keep the newest step in view
+FOLLOWING = ("summary", "timeline", "rendezvous")  #: pages that can keep the newest step in view
 
 
 def library_header(lang: Lang) -> list[Component]:
     """The product's name, and a field that is seen when there is something to find."""
     name = html.Span("vizdist", className="run-name product")
     return [_mark(lang), name, _space(), _finder(lang), *_switches(lang)]
+
+
+def compare_header(count: int, lang: Lang) -> list[Component]:
+    """How many runs stand side by side; the page itself has their steps."""
+    name = html.Span(t("shell.header.runs", lang, count=count), className="run-name product")
+    return [_mark(lang), name, _space(), *_switches(lang)]
 
 
 def reference_header(lang: Lang) -> list[Component]:

@@ -28,6 +28,8 @@ CANVAS: Keys = (
 OF_PAGE: dict[str, Keys] = {
     "library": ((("/",), "find"),),
     "reference": ((("/",), "find_entry"),),
+    "compare": ((("[", "]"), "step"),),
+    "rendezvous": ((("↑", "↓"), "row"), (("Enter",), "choose")),
     "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("E",), "fold"), (("+", "−"), "zoom")),
     "timeline": (
         *CANVAS,
@@ -43,7 +45,6 @@ OF_PAGE: dict[str, Keys] = {
         (("Home", "End"), "ends"),
         (("W", "A", "S", "D"), "pan"),
     ),
-    "rendezvous": ((("↑", "↓"), "row"), (("Enter",), "choose")),
 }
 ALWAYS: Keys = ((("Tab",), "order"), (("?",), "help"))
 

@@ -19,6 +19,7 @@ from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
+_GROUP_ENDS = ("library", "replay", "rendezvous")  #: pages after which the rail has a rule
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
 #: Single keys that go to a page.
 _KEYS = {"graph": "g", "timeline": "t", "replay": "r", "rendezvous": "v"}
@@ -74,12 +75,13 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     attributes = {"aria-current": "page"} if view.page == name else {}
     if name in _KEYS:
         attributes["data-key"] = _KEYS[name]
-    kind = "rail-item first" if name == "library" else "rail-item"
+    kind = "rail-item ends-group" if name in _GROUP_ENDS else "rail-item"
     if name in ("graph", "replay") and trace is not None and not trace.graphs:
         attributes |= {"title": t("graph.no_graph", view.lang), "aria-disabled": "true"}
         attributes["data-bare"] = "step"  # while the run goes on it may yet come
     children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
-    return link(children, view.href(page.PATH), kind=kind, **attributes)
+    chosen = f"?runs={view.trace}" if name == "compare" and view.trace else ""
+    return link(children, view.href(page.PATH) + chosen, kind=kind, **attributes)
 
 
 def register(app: Dash) -> None:

@@ -24,7 +24,8 @@ def strip(
     """Nothing selected: the step itself stands here, as the thing all views show."""
     lang = view.lang
     if trace is None or (sel is None and step is None):
-        words = "none" if trace is not None else "none_open"
+        is_several = view.page == "compare"
+        words = "none_of_one" if is_several else "none" if trace is not None else "none_open"
         return [html.Span(t(f"shell.{words}", lang), className="hint")]
     close = [button("clear", t("shell.close", lang), icon("close"))] if sel else []
     name, title, facts = _said(trace, sel, step, lang)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol, TypedDict
 
 from dash.development.base_component import Component
 
@@ -14,6 +14,7 @@ class Route(TypedDict):
 
     path: str
     lang: str
+    runs: NotRequired[str]  #: ids with commas between them, where several runs are looked at
 
 
 class Live(TypedDict):
@@ -25,11 +26,12 @@ class Live(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at one run. `trace` is the id the Library gave; empty on the Library itself."""
+    """One look at one run, or at several. `trace` and `runs` are ids that the Library gave."""
 
     page: str
     trace: str
     lang: Lang
+    runs: tuple[str, ...] = ()
 
     def href(self, page_path: str) -> str:
         """The address of another page of the same run, without the prefix."""
@@ -55,6 +57,8 @@ def view_of(route: Route) -> View:
             return View("library", "", lang)
         case ["reference"]:
             return View("reference", "", lang)
+        case ["compare"]:
+            return View("compare", "", lang, tuple(filter(None, route.get("runs", "").split(","))))
         case ["t", trace, page]:
             return View(page, trace, lang)
         case _:

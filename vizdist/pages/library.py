@@ -26,7 +26,7 @@ from vizdist.store.problems import TraceError
 
 NAME = "library"
 PATH = "/"
-COLUMNS = ("run", "tasks", "loss", "time", "moved", "faults")
+COLUMNS = ("run", "tasks", "loss", "time", "moved", "faults", "compare")
 
 Row = tuple[Entry, Overview | TraceError]  #: or why the trace cannot be opened
 
@@ -84,6 +84,7 @@ def _row(entry: Entry, seen: Overview | TraceError, scale_ns: int, lang: Lang) -
         task_squares(seen.tasks, lang),
         *(_measured(seen, scale_ns, lang)),
         _state(entry, seen, lang),
+        _compare(entry, lang),
     ]
     return html.Tr(
         [
@@ -115,6 +116,14 @@ def _name(entry: Entry, lang: Lang) -> Component:
         ],
         className="run-words",
     )
+
+
+def _compare(entry: Entry, lang: Lang) -> Component:
+    """The way to put another run beside this one."""
+    label = t("compare.library_says", lang, name=entry.title)
+    attributes: dict[str, Any] = {"title": label, "aria-label": label}
+    path = f"/compare?runs={entry.id}"
+    return link(icon("compare"), path, kind="icon-button compare-link", **attributes)
 
 
 def _age(changed_ns: int, lang: Lang) -> str:

@@ -1,6 +1,6 @@
 // The graph canvas: fetches a stage, draws it, moves, and tells the page what was chosen.
-// Inputs are data-* attributes of its host: trace, step, stage, task, heat, mark, chosen, named, words;
-// it asks once it has a step, which may be "".
+// Inputs are data-* attributes of its host: trace, step, stage, task, heat, mark, chosen, named and
+// words; it asks once it has a step, which may be "".
 
 import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
 import { STUB, drawGraph } from "./graph_draw.mjs";
@@ -21,7 +21,7 @@ import { Play } from "./graph_play.mjs";
 import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
 import { sourceOf } from "./sources.mjs";
-import { APART, HEAD, cutsBetween, drawIdentity, drawNumbers, drawTitle, saidOf } from "./graph_two.mjs";
+import { APART, HEAD, cutsBetween, drawTwo, saidOf } from "./graph_two.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
@@ -308,20 +308,10 @@ export class GraphView {
   /** The picture itself, on the canvas or on whatever else takes ink. */
   paint(ctx, width, height) {
     if (this.over) drawOverview(ctx, this.scene(), this.over, this.overShift);
-    else if (this.upper) this.paintTwo(ctx, width, height);
-    else drawGraph(ctx, this.scene(), width, height);
-  }
-
-  paintTwo(ctx, width, height) {
-    const lower = { ...this.scene(), isTwo: true, ...(this.hover?.isUpper && { hover: null }) };
-    const upper = this.upperScene();
-    drawIdentity(ctx, upper, lower);
-    drawGraph(ctx, upper, width, height);
-    drawGraph(ctx, lower, width, height);
-    drawNumbers(ctx, upper, lower, this.cuts);
-    const { stages } = this.words;
-    drawTitle(ctx, upper, stages[upper.payload.stage], this.said[0]);
-    drawTitle(ctx, lower, stages[lower.payload.stage], this.said[1]);
+    else if (this.upper) {
+      const lower = { ...this.scene(), isTwo: true, ...(this.hover?.isUpper && { hover: null }) };
+      drawTwo(ctx, this.upperScene(), lower, this, width, height);
+    } else drawGraph(ctx, this.scene(), width, height);
   }
 
   /** The box that a narrow screen shows alone. */

@@ -1,6 +1,6 @@
 // Paints a laid-out graph: boxes, bands, edges, wires with their tags, tiles, names.
 // A `scene` is {payload, model, theme, words, zoom, x, y, boxes, bands, tiles, links, wires, heat,
-// found, lit, hover, focus, alpha, only, isTwo, path}; graph.mjs makes it. While one stage turns into
+// found, lit, hover, focus, alpha, only, isTwo, path}; graph.mjs makes it. While a stage turns into
 // another, things in it are `shown` in part, `grown` in part, or `leaving`.
 
 import {
@@ -236,7 +236,8 @@ function drawLinks(ctx, scene, level, width, height) {
     const rest = isReference(scene, link) ? scene.theme.line2 : scene.theme.ink3;
     ctx.strokeStyle = ctx.fillStyle = isStrong ? scene.theme.ink : rest;
     const thin = linkWidth(link.count) * shrink;
-    ctx.lineWidth = isOnPath ? 3.4 : isStrong ? thin + 0.7 : rest === scene.theme.line2 ? 0.6 * thin : thin;
+    const usual = rest === scene.theme.line2 ? 0.6 * thin : thin;
+    ctx.lineWidth = isOnPath ? 3.4 : isStrong ? thin + 0.7 : usual;
     ctx.setLineDash(link.control ? [3, 3] : []);
     roundedPath(ctx, points, 9 * Math.min(1, scene.zoom));
     ctx.stroke();
@@ -299,7 +300,8 @@ export { halfTile };
 function shownOf(scene, tile) {
   const dim = dimOf(scene, scene.lit?.tiles.has(tile.id));
   const isGoing = scene.model.tiles.get(tile.id)?.going;
-  return (isGoing && scene.found?.tile !== tile.id ? Math.min(dim, GOING) : dim) * (tile.shown ?? 1);
+  const fades = isGoing && scene.found?.tile !== tile.id;
+  return (fades ? Math.min(dim, GOING) : dim) * (tile.shown ?? 1);
 }
 
 /** Outline of a tile: that of its hue, or of what its heat shows. */

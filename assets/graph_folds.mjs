@@ -1,5 +1,5 @@
-// Which scopes are shown open or folded against what the graph does by itself, and whether two stages
-// are shown. They stand in the address, so that a link shows the same picture and Back undoes a step.
+// Which scopes are shown open or folded against what the graph does by itself, and whether two
+// stages are shown. It stands in the address, so that a link shows the same and Back undoes a step.
 
 const NAMES = ["opened", "folded"];
 

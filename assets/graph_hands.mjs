@@ -6,6 +6,8 @@ import { toggleTable } from "./graph_controls.mjs";
 import { APART } from "./graph_two.mjs";
 import { tipLines } from "./graph_words.mjs";
 
+const isSame = (a, b) => ["id", "node", "isUpper"].every((part) => a?.[part] === b?.[part]);
+
 const HOVER_MS = 80;
 const STEP = 60; // pixels that a key pans
 
@@ -105,7 +107,7 @@ export class Hands {
     const { view } = this;
     const hit = x === null ? null : this.hitAt(x, y);
     view.surface.canvas.style.cursor = hit ? "pointer" : "grab";
-    if (hit?.id === view.hover?.id && hit?.isUpper === view.hover?.isUpper && hit?.node === view.hover?.node) return;
+    if (isSame(hit, view.hover)) return;
     clearTimeout(this.hoverTimer);
     this.hideTip();
     view.hover = null;

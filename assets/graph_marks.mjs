@@ -2,7 +2,7 @@
 // A `scene` is what graph_draw.mjs says.
 
 import { font } from "./core.mjs";
-import { TAGS } from "./graph_model.mjs";
+import { TAGS, edgeOf } from "./graph_model.mjs";
 import { halfTile, place, stroke, tilePath } from "./graph_wires.mjs";
 import { focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
@@ -50,14 +50,16 @@ export function pathIn(model, { pieces }) {
   const wireOf = new Map();
   for (const wire of model.payload.wires) {
     for (const part of wire.parts) {
-      for (const name of [part.send, part.recv, part.key]) if (name) wireOf.set(name, wire.id);
+      for (const name of [part.send, part.recv, edgeOf(part.key)]) {
+        if (name) wireOf.set(name, wire.id);
+      }
     }
   }
   const found = { tiles: new Map(), wires: new Map(), links: new Set(), count: 0 };
   let last = null;
   for (const { name, key } of pieces) {
     const tile = model.nodes.get(name)?.tile;
-    const wire = tile ? undefined : wireOf.get(name) ?? wireOf.get(key);
+    const wire = tile ? undefined : wireOf.get(name) ?? wireOf.get(edgeOf(key));
     const id = tile ?? wire;
     if (id === undefined || id === last?.id) continue;
     if (last) found.links.add(tile ? `${last.out}→${id}` : `${last.id}→>${id}`);

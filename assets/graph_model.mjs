@@ -132,6 +132,10 @@ export function isValueShown(model, tile, choice) {
   return value > 0 && value >= LABEL_SHARE * model.range[choice][1];
 }
 
+/** A rendezvous key without its last part, the frame and iteration: all turns of a loop share an
+ *  edge. */
+export const edgeOf = (key) => key?.replace(/;\d+:\d+$/, "");
+
 /** What a selection of the page means here: {tile} or {wire}, and the node or pair if it is one;
  *  {tiles} of a scope that stands open; {bands} of a device or task. */
 export function resolve(model, selection) {
@@ -144,10 +148,10 @@ export function resolve(model, selection) {
   if (model.tiles.has(name) && type === "node") return { tile: name, node: null };
   const inside = model.payload.tiles.filter((tile) => tile.within === name);
   if (name && inside.length) return { tiles: inside.map((tile) => tile.id) };
-  const asked = type === "edge" ? name.split("→") : [name];
+  const asked = type === "edge" ? name.split("→") : [edgeOf(name)];
   for (const wire of model.payload.wires) {
     if (name === wire.id) return { wire: wire.id };
-    const part = wire.parts.find((one) => [one.id, one.send, one.recv, one.key]
+    const part = wire.parts.find((one) => [one.id, one.send, one.recv, edgeOf(one.key)]
       .some((known) => known && asked.includes(known)));
     if (part) return wire.parts.length > 1 ? { wire: wire.id, part: part.id } : { wire: wire.id };
   }

@@ -138,7 +138,8 @@ function edgesOf(payload) {
   for (const wire of payload.wires) {
     for (const part of wire.parts) {
       for (const dst of part.dsts) {
-        edges.set(home.get(part.src) + EDGE + home.get(dst), { points: wire.points, wire: wire.id });
+        const ends = home.get(part.src) + EDGE + home.get(dst);
+        edges.set(ends, { points: wire.points, wire: wire.id });
       }
     }
   }

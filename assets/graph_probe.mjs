@@ -41,6 +41,11 @@ export function probe(view) {
       places: [view.upper.model, view.model].map(({ payload }) =>
         Object.fromEntries(payload.tiles.map(({ id, x }) => [id, x]))),
     },
+    /** What stays lit; null where everything does. */
+    lit: () => {
+      const { lit } = view.model ? view.scene() : {};
+      return lit ? { tiles: [...lit.tiles], wires: [...lit.wires] } : null;
+    },
     path: () => view.path && {
       count: view.path.count, tiles: [...view.path.tiles], wires: [...view.path.wires],
     },

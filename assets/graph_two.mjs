@@ -2,6 +2,7 @@
 // numbers on the edges that the cut between them goes through.
 
 import { font, grouped, haloText } from "./core.mjs";
+import { drawGraph } from "./graph_draw.mjs";
 import { pointAt } from "./graph_morph.mjs";
 import { place, stroke } from "./graph_wires.mjs";
 
@@ -57,8 +58,19 @@ export function saidOf(words, upper, lower) {
   ];
 }
 
+/** Both pictures with what joins them; `cuts` and `said` are from the functions above. */
+export function drawTwo(ctx, upper, lower, { cuts, said }, width, height) {
+  drawIdentity(ctx, upper, lower);
+  drawGraph(ctx, upper, width, height);
+  drawGraph(ctx, lower, width, height);
+  drawNumbers(ctx, upper, lower, cuts);
+  for (const [i, scene] of [upper, lower].entries()) {
+    drawTitle(ctx, scene, scene.words.stages[scene.payload.stage], said[i]);
+  }
+}
+
 /** Lines from every node of the upper picture to itself in the lower one; boxes hide them. */
-export function drawIdentity(ctx, upper, lower) {
+function drawIdentity(ctx, upper, lower) {
   const { theme, found } = lower;
   const there = new Map(lower.tiles.map((tile) => [tile.id, tile]));
   for (const tile of upper.tiles) {
@@ -73,7 +85,7 @@ export function drawIdentity(ctx, upper, lower) {
 }
 
 /** Ink on panel, as yellow would say that it is selected; each where no other one is. */
-export function drawNumbers(ctx, upper, lower, cuts) {
+function drawNumbers(ctx, upper, lower, cuts) {
   if (lower.zoom < 0.5 || cuts.length > MOST_NUMBERS) return;
   const taken = [];
   cuts.forEach((cut, i) => {
@@ -103,7 +115,7 @@ function drawNumber(ctx, theme, text, x, y) {
 }
 
 /** The stage's name and its sentence over a picture. */
-export function drawTitle(ctx, scene, name, sentence) {
+function drawTitle(ctx, scene, name, sentence) {
   const y = place(scene)(0, 0)[1] - 16;
   const [first] = scene.boxes;
   const x = Math.max(12, first ? place(scene)(first.x, 0)[0] : 12);

@@ -1,5 +1,6 @@
 """What one selected thing of a graph is: the facts beside the canvas, as plain values."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from vizdist.figures.graph_nodes import Look, look_of, short_name
 from vizdist.figures.graph_reasons import Why, why_of
 from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
 from vizdist.figures.graph_tiles import fold_nodes_of
+
+_TURN = re.compile(r";\d+:\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,8 @@ def facts_of(
         if name in tiles:
             return _node_facts(graph, stages, measures, name)
         for pair in graph.pairs:
-            if name in (pair.id, pair.send, pair.recv, _key(measures, pair)):
+            known = (pair.id, pair.send, pair.recv, _of_edge(_key(measures, pair)))
+            if _of_edge(name) in known:
                 return _pair_facts(graph, measures, pair)
         if scope := _folded_facts(graph, stages, measures, name):
             return scope
@@ -165,6 +169,11 @@ def _measured(measures: StepMeasures, name: str) -> Measured:
 def _key(measures: StepMeasures, pair: PairEdge) -> str:
     found = _measured(measures, pair.recv).key or _measured(measures, pair.send).key
     return found or pair.id
+
+
+def _of_edge(key: str) -> str:
+    """A rendezvous key without frame and iteration: all turns of a loop share an edge."""
+    return _TURN.sub("", key)
 
 
 def _node_facts(

@@ -7,7 +7,7 @@ import { BarPainter } from "./timeline_bars.mjs";
 import { isFolded, walkMarks } from "./timeline_model.mjs";
 import { drawPath } from "./timeline_path.mjs";
 import { paintBars } from "./timeline_pieces.mjs";
-import { drawStalls } from "./timeline_stalls.mjs";
+import { drawStalls, labelStalls } from "./timeline_stalls.mjs";
 
 const EDGE = 8; // from the canvas to the boxes
 
@@ -25,8 +25,10 @@ export function drawBody(ctx, scene) {
   clip(ctx, area.x, area.y, area.w, area.h);
   drawGrid(ctx, scene);
   ctx.translate(area.x, area.y - scene.scroll);
-  counts.stalls = drawStalls(ctx, scene, placed);
+  const stalls = drawStalls(ctx, scene, placed);
+  counts.stalls = stalls.length;
   counts.arrows = drawArrows(ctx, scene, placed);
+  labelStalls(ctx, scene, stalls);
   if (scene.tile) {
     counts.boxes = scene.pieces ? scene.pieces.draw(ctx, scene)
       : paintBars(ctx, { ...scene, rows: seen, width: area.w });

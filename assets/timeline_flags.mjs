@@ -11,11 +11,10 @@ const APART = 3; // px between two flags
  *  and the foot of the rows that it is about. */
 export function placeFlags(flags, xOf, rowOf, right) {
   const placed = [];
-  const order = [...flags.keys()].sort((a, b) => flags[a].start - flags[b].start);
-  for (const i of order) {
-    const flag = flags[i];
-    const x = Math.min(right - 1, xOf((flag.start + flag.end) / 2));
-    const [top, foot] = rowOf(flag);
+  const at = flags.map(({ start, end }) => Math.min(right - 1, xOf((start + end) / 2)));
+  for (const i of [...flags.keys()].sort((a, b) => at[a] - at[b])) {
+    const x = at[i];
+    const [top, foot] = rowOf(flags[i]);
     const w = WIDE;
     let left = Math.min(x, right - w);
     for (const other of placed) {

@@ -13,14 +13,17 @@ const LABEL_PX = 64;
 /** A sentence of the catalogue with its values. */
 export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 
-/** Returns how many were drawn. */
+/** Returns those that were drawn, for `labelStalls`, once nothing more can lie under the words. */
 export function drawStalls(ctx, scene, placed) {
   const seen = seenStalls(scene, placed);
   for (const stall of seen) drawIdle(ctx, scene.theme, stall, scene.area.w);
   const held = seen.filter(({ x0, x1, cause }) => cause && x1 - x0 >= ARROW_PX);
   for (const stall of held.slice(0, MOST_ARROWS)) drawCause(ctx, scene.theme, stall);
+  return seen;
+}
+
+export function labelStalls(ctx, scene, seen) {
   for (const stall of seen) label(ctx, scene, stall);
-  return seen.length;
 }
 
 function seenStalls({ stalls, from, scale, area }, placed) {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { drawArrows } from "../../assets/timeline_arrows.mjs";
 import { flagAt, placeFlags } from "../../assets/timeline_flags.mjs";
 import { drawPath } from "../../assets/timeline_path.mjs";
-import { drawStalls, fill, stallAt } from "../../assets/timeline_stalls.mjs";
+import { drawStalls, fill, labelStalls, stallAt } from "../../assets/timeline_stalls.mjs";
 
 const theme = new Proxy({}, { get: (_, name) => String(name) });
 const placed = new Map([[1, { id: 1, y: 10, h: 20 }], [2, { id: 2, y: 50, h: 20 }]]);
@@ -76,7 +76,8 @@ const stall = (start, end, cause = { row: 2, at: end - 10 }) => ({
 
 test("a stall is told in its row, with a dashed arrow from its cause to its end", () => {
   const ctx = canvas();
-  assert.equal(drawStalls(ctx, { ...scene, stalls: [stall(0, 300)] }, placed), 1);
+  const shown = { ...scene, stalls: [stall(0, 300)] };
+  labelStalls(ctx, shown, drawStalls(ctx, shown, placed));
   assert.equal(calls(ctx, "fillText")[0][1], "3 ms idle: ps:0 ran update_w");
   const [, ...bezier] = calls(ctx, "bezierCurveTo")[0];
   assert.deepEqual([bezier[0], bezier[4]], [290, 300]);
@@ -86,7 +87,7 @@ test("a stall is told in its row, with a dashed arrow from its cause to its end"
 test("short stalls have no arrow, and causes in rows that are not shown none either", () => {
   const ctx = canvas();
   const stalls = [stall(0, 20), stall(100, 200, { row: 7, at: 150 }), stall(300, 400, null)];
-  assert.equal(drawStalls(ctx, { ...scene, stalls }, placed), 3);
+  assert.equal(drawStalls(ctx, { ...scene, stalls }, placed).length, 3);
   assert.equal(calls(ctx, "bezierCurveTo").length, 0);
 });
 

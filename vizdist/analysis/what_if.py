@@ -9,7 +9,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.step_events import BEGIN, END, MID, StepEvents, step_events
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import duration
 from vizdist.store.segments import Array
 from vizdist.store.trace import StepInfo, Trace
 
@@ -97,3 +100,36 @@ _AFFECTED: Mapping[Kind, Callable[[StepEvents, str], _Affected]] = {
     "link": _link,
     "device": _device,
 }
+
+
+def changes_of(trace: Trace, place: int) -> tuple[Change, ...]:
+    """What may be tried with a span: of an op itself and its device, of a message its link."""
+    span = trace.all.take(np.array([place]))
+    kind = str(span.text("kind")[0])
+    if kind in ("op.run", "op.launch"):
+        name, device = str(span.text("name")[0]), str(span.text("device")[0])
+        return Change("op", name), *([Change("device", device)] if kind == "op.run" else [])
+    ends = [(link.source, link.target) for link in trace.links([int(span.span[0])])]
+    places = trace.places(np.array(ends, np.uint64).reshape(-1)).reshape(-1, 2)
+    source, target = next((pair for pair in places.tolist() if place in pair), (-1, -1))
+    if source < 0 or target < 0 or kind not in _MESSAGES:
+        return ()
+    tasks = [trace.rows[int(trace.all.row[end])].task for end in (source, target)]
+    asked = tasks if kind != "rpc.client" else tasks[::-1]  # on a path it is the answer that counts
+    return (Change("link", "→".join(asked)),)
+
+
+_MESSAGES = ("rendezvous.recv", "rendezvous.send", "rpc.client", "rpc.server")
+
+
+def what_if_text(found: WhatIf, lang: Lang) -> str:
+    """As a sentence."""
+    key = "shorter" if found.saved > 0 else "same"
+    values = {
+        "name": found.change.name.replace("→", " → "),
+        "would": str(duration(found.would_take)),
+        "saved": str(duration(found.saved)),
+    }
+    if found.change.kind == "device":
+        values["name"] = device_title(found.change.name)
+    return t(f"what_if.{found.change.kind}.{key}", lang, **values)

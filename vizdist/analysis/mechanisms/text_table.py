@@ -10,7 +10,7 @@ MOST = 40  #: rows that are written out; `report --json` has all
 _RIGHT = frozenset({
     "bytes", "count", "dead", "deferred", "errors", "hits", "iterations", "misses", "most",
     "nodes", "p50", "p95", "pid", "queueing", "queueing95", "run", "run_hits", "run_misses",
-    "runs", "spans", "took", "transfer", "wait",
+    "runs", "share", "slack", "spans", "took", "transfer", "wait",
 })  # fmt: skip
 
 

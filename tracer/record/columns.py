@@ -2,8 +2,7 @@
 
 Every flush writes one small segment, sorted by (row, start). Eight segments of one size class are
 merged into one of the next, so that a long run has few; at the end the rest is merged too, up to
-SEGMENT_ROWS spans a segment. Rows and words keep their numbers for the whole run, so merging only
-sorts.
+SEGMENT_ROWS spans a segment. Rows keep their numbers for the whole run.
 """
 
 import json
@@ -18,10 +17,11 @@ import pyarrow as pa
 from tracer.model.trace_folder import COLUMN_LIST, ROWS_METADATA, SEGMENT_ROWS, SEGMENT_SUFFIX
 from tracer.record.drain import HomeReader, Records, SiteInfo
 from tracer.record.fields import VERSION, WAIT, extra_of, site_flags
+from tracer.record.keys import FRAME_ID, ITERATION, KEY, Keys, tells
 from tracer.record.lanes import row_text
-from tracer.record.tags import FRAME_ID, ITERATION, KEY, tells
 
 FAN_IN: Final = 8  #: segments of one size class that are merged into one
+MOST_WORDS: Final = 1 << 16  #: of a column that are kept once its spans are written
 
 Column = npt.NDArray[Any]
 TEXT_COLUMNS: Final = tuple(column.name for column in COLUMN_LIST if column.type == "text")
@@ -42,6 +42,11 @@ class Words:
 
     def texts(self) -> list[str]:
         return list(self._codes)
+
+    def forget_many(self) -> None:
+        """Where no code is in use any more: keys of loops come without end."""
+        if len(self._codes) > MOST_WORDS:
+            self._codes.clear()
 
 
 class Rows:
@@ -116,9 +121,9 @@ class Columns:
             "wait": np.where(is_wait, extra, 0),
             "version": np.where(is_version & (extra != 0), extra, -1),
             "flags": flags | records["flags"],
-            "key": self._words["key"].codes(home.keys)[np.where(has_key, records["key"], 0)],
-            "frame_id": np.where(has_frame, home.tags.frames[records["key"]], 0),
-            "iteration": np.where(has_iteration, home.tags.iterations[records["key"]], -1),
+            "key": self._key_codes(home.keys, np.where(has_key, records["key"], 0)),
+            "frame_id": np.where(has_frame, home.keys.frames(records["key"]), 0),
+            "iteration": np.where(has_iteration, home.keys.iterations(records["key"]), -1),
             "file": np.repeat(self._words["file"].codes([places.file]), len(records)),
             "member": places.member,
             "line": places.line,
@@ -131,6 +136,10 @@ class Columns:
             chunk["name"][at] = self._words["name"].codes(texts)
         self._pending.append(chunk)
 
+    def _key_codes(self, keys: Keys, numbers: Column) -> Column:
+        distinct, where = np.unique(numbers, return_inverse=True)
+        return self._words["key"].codes(keys.texts(distinct))[where]
+
     def flush(self) -> None:
         """Writes what was added as one segment."""
         if not self._pending:
@@ -141,6 +150,7 @@ class Columns:
         self._classes[0].append(self._write(columns, number, number))
         self._pending.clear()
         self._num_segments += 1
+        self._forget_words()
         self._merge_full_classes()
 
     def close(self, progress: Callable[[], None]) -> None:
@@ -179,7 +189,12 @@ class Columns:
         merged = self._write(columns, segments[0].first, segments[-1].last)
         for one in segments:
             one.path.unlink()
+        self._forget_words()
         return merged
+
+    def _forget_words(self) -> None:
+        for words in self._words.values():
+            words.forget_many()
 
     def _write(self, columns: dict[str, Column], first: int, last: int) -> _Written:
         order = np.lexsort((columns["start"], columns["row"]))

@@ -25,9 +25,9 @@ from tracer.record.home import (
     TASK_FILE,
     is_locked,
 )
+from tracer.record.keys import Keys
 from tracer.record.rare import GOES_ON, LENGTH
 from tracer.record.ring import DRAINED_OFFSET, FIRST_OFFSET, MAGIC, NUMBER, RECORD_BYTES
-from tracer.record.tags import Tags
 
 #: the layout of ring.WHOLE
 RECORD = np.dtype(
@@ -193,8 +193,7 @@ class SitesFile:
         self._path = path
         self._offset = 0
         self.sites: list[SiteInfo] = [SiteInfo("", "", "", {})]
-        self.keys: list[str] = [""]
-        self.tags = Tags()
+        self.keys = Keys()
 
     def refresh(self) -> None:
         with self._path.open("rb") as file:
@@ -204,11 +203,10 @@ class SitesFile:
         for line in whole.splitlines():
             told = json.loads(line)
             if "key" in told:
-                self.keys.append(told["text"])
+                self.keys.see(told)
             else:
                 del told["site"]
                 self.sites.append(SiteInfo(**told))
-        self.tags.see(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +248,8 @@ class HomeReader:
         return self._sites.sites
 
     @property
-    def keys(self) -> list[str]:
+    def keys(self) -> Keys:
         return self._sites.keys
-
-    @property
-    def tags(self) -> Tags:
-        """In which loops the keys are."""
-        return self._sites.tags
 
     @property
     def num_recorded(self) -> int:
@@ -286,7 +279,6 @@ class HomeReader:
         self._sites.refresh()
         # what was interned after the close is told to nobody
         ended = ended[ended["site"] < len(self.sites)]
-        ended["key"][ended["key"] >= len(self.keys)] = 0
         return Batch(self, ended, self._annotations_of(ended))
 
     @property

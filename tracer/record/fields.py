@@ -9,7 +9,7 @@ import numpy.typing as npt
 from tracer.model.schema import SPAN_KINDS
 from tracer.model.trace_folder import Flag
 from tracer.record.drain import Records, SiteInfo
-from tracer.record.tags import FRAME_ID, ITERATION, KEY, Tags, tells
+from tracer.record.keys import FRAME_ID, ITERATION, KEY, Keys, tells
 
 WAIT: Final = "vizdist.wait_ns"
 VERSION: Final = "vizdist.variable.version"
@@ -43,10 +43,10 @@ def extra_of(kind: str) -> str:
     return SPAN_KINDS[kind].extra if kind else ""
 
 
-def present_bits(records: Records, sites: Sequence[SiteInfo], tags: Tags) -> npt.NDArray[np.uint32]:
+def present_bits(records: Records, sites: Sequence[SiteInfo], keys: Keys) -> npt.NDArray[np.uint32]:
     """Per record, a bit for each row of FIELD_ATTRIBUTES that it has."""
     bits = np.zeros(len(records), np.uint32)
-    is_in_loop = tags.frames[records["key"]] != 0
+    is_in_loop = keys.frames(records["key"]) != 0
     for position, name in enumerate(FIELD_ATTRIBUTES):
         is_there = is_in_loop if name in ("frame", "iteration") else records[name] != 0
         bits |= is_there.astype(np.uint32) << position

@@ -221,7 +221,7 @@ class Encoder:
 
     def encode(self, batch: Batch) -> Encoded:
         scopes = self._scopes_of(batch)
-        bits = present_bits(batch.records, batch.home.sites, batch.home.tags)
+        bits = present_bits(batch.records, batch.home.sites, batch.home.keys)
         told = batch.records
         alike = (told["flags"], bits, told["row"], told["site"], scopes)
         order = np.lexsort(alike)
@@ -278,11 +278,11 @@ def _format(template: Template, group: Records, home: HomeReader) -> Iterator[st
 def _column(name: str, group: Records, home: HomeReader) -> list[Any]:
     match name:
         case "key":
-            return [_quoted_key(home.keys[key]) for key in group["key"].tolist()]
+            return list(map(_quoted_key, home.keys.texts(group["key"])))
         case "frame":
-            return list(home.tags.frames[group["key"]].tolist())
+            return list(home.keys.frames(group["key"]).tolist())
         case "iteration":
-            return list(home.tags.iterations[group["key"]].tolist())
+            return list(home.keys.iterations(group["key"]).tolist())
         case _:
             return list(group[name].tolist())
 

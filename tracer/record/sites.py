@@ -1,6 +1,7 @@
 """Interning: what stays the same over many spans is told once and then is a number.
 
 A *site* is the static part of a span (kind, name, lane, attributes), a *key* any text that recurs.
+Keys of a loop have a number for each iteration, and are told many at a time (see `keys`).
 The numbers are told in an append-only file, one JSON object a line, each in one write and before
 any record uses it; the file can be read at every byte (a torn last line is not yet there).
 """
@@ -15,8 +16,11 @@ from typing import Any, Final
 
 from tracer.model.schema import SPAN_KINDS
 from tracer.record.attributes import Value, clean_all, clean_text
+from tracer.record.keys import ITERATIONS, parts_in_loop
 from tracer.record.lanes import Lane
 
+MOST_BLOCKS: Final = 4096  #: of keys of loops that are remembered; one forgotten is told again
+_LAST_KEY: Final = (1 << 32) - 1  #: that a record has room for
 _CLOSED = -1
 _OURS: Final[Mapping[str, str]] = {}
 
@@ -28,6 +32,9 @@ class Sites:
         self._lock = threading.Lock()
         self._sites: dict[tuple[str, ...], int] = {}
         self._keys: dict[str, int] = {"": 0}
+        self._num_keys = 1
+        #: base text, frame, iteration / ITERATIONS → the first number
+        self._blocks: dict[tuple[str, int, int], int] = {}
         self._lanes: dict[str, Lane] = {}
         self._told: list[bytes] = []
         self.lane_of: list[Lane] = [Lane("")]  #: by site number
@@ -42,6 +49,7 @@ class Sites:
     def reopen(self, path: Path) -> None:
         """In a forked child, where the lock may be held by a thread that is not there."""
         self._lock = threading.Lock()
+        self._blocks.clear()  # those were told to the parent's file alone
         os.close(self._file)
         self.open(path)
 
@@ -100,15 +108,44 @@ class Sites:
     def key(self, text: str) -> int:
         if (number := self._keys.get(text)) is not None:
             return number
+        if (parts := parts_in_loop(text)) is not None:
+            return self._key_in_loop(*parts)
         with self._lock:
             if text not in self._keys:
-                number = len(self._keys)
+                number = self._num_keys
                 self._tell({"key": number, "text": clean_text(text)})
                 self._keys[text] = number
+                self._num_keys += 1
             return self._keys[text]
 
-    def _tell(self, entry: Mapping[str, Any]) -> None:
+    def _key_in_loop(self, base: str, frame: int, iteration: int) -> int:
+        """0, which is none, once there are more than a record can tell apart."""
+        block, at = divmod(iteration, ITERATIONS)
+        first = self._blocks.get((base, frame, block))
+        if first is None:
+            first = self._tell_block(self.key(base), (base, frame, block))
+        return first + at if first else 0
+
+    def _tell_block(self, of: int, known: tuple[str, int, int]) -> int:
+        _, frame, block = known
+        with self._lock:
+            if (first := self._blocks.get(known)) is not None:
+                return first
+            first = self._num_keys
+            if first + ITERATIONS > _LAST_KEY:
+                return 0
+            told = {"key": first, "of": of, "frame": frame, "iteration": block * ITERATIONS}
+            self._tell(told, is_kept=False)
+            self._num_keys += ITERATIONS
+            if len(self._blocks) == MOST_BLOCKS:
+                del self._blocks[next(iter(self._blocks))]
+            self._blocks[known] = first
+            return first
+
+    def _tell(self, entry: Mapping[str, Any], *, is_kept: bool = True) -> None:
+        """`is_kept`: it is told again in a new file."""
         line = json.dumps(entry).encode() + b"\n"
-        self._told.append(line)
+        if is_kept:
+            self._told.append(line)
         if self._file != _CLOSED:
             os.write(self._file, line)

@@ -36,16 +36,16 @@ class SpanData:
 
 
 def decode(batch: Batch) -> Iterator[SpanData]:
-    sites, keys, tags = batch.home.sites, batch.home.keys, batch.home.tags
-    bits = present_bits(batch.records, sites, tags).tolist()
-    for record, present in zip(batch.records, bits, strict=True):
+    sites, keys, numbers = batch.home.sites, batch.home.keys, batch.records["key"]
+    bits = present_bits(batch.records, sites, keys).tolist()
+    frames, iterations = keys.frames(numbers).tolist(), keys.iterations(numbers).tolist()
+    told = zip(keys.texts(numbers), frames, iterations, strict=True)
+    for record, present, (key, frame, iteration) in zip(batch.records, bits, told, strict=True):
         raw = {name: record[name].item() for name in record.dtype.names}
         site = sites[raw["site"]]
         flags = raw["flags"] | site_flags(site)
         lane, depth = row_text(site.lane, raw["row"])
-        raw["frame"] = str(tags.frames[raw["key"]])
-        raw["iteration"] = int(tags.iterations[raw["key"]])
-        raw["key"] = keys[raw["key"]]
+        raw |= {"key": key, "frame": str(frame), "iteration": iteration}
         attributes = site.attributes | dict.fromkeys(flag_attributes(flags), True)
         for name, attribute in field_attributes(site.kind, present, flags):
             attributes[attribute] = raw[name]

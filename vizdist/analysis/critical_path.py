@@ -85,6 +85,6 @@ def _merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def _slack(events: StepEvents) -> dict[int, int]:
-    slack = events.order.slack(events.last)[events.instant[END]]
+    slack = events.slack[events.instant[END]]
     known = slack != NEVER_LATE
     return dict(zip(events.places[known].tolist(), slack[known].tolist(), strict=True))

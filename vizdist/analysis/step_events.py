@@ -17,6 +17,7 @@ What lies between an instant and the last one that it awaited is its own time, o
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -76,9 +77,29 @@ class StepEvents:
     def path(self) -> list[int]:
         return self.order.path(self.last)
 
+    @cached_property
+    def slack(self) -> Array:
+        """By how much each instant may come later before the step ends later."""
+        return self.order.slack(self.last)
+
+
+_MOST_KNOWN = 4  #: steps of a trace that are kept, in case they are asked for again
+_KNOWN: WeakKeyDictionary[Spans, dict[StepInfo, StepEvents | None]] = WeakKeyDictionary()
+
 
 def step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
     """None where the step has no ops."""
+    known = _KNOWN.setdefault(trace.all, {})
+    if step not in known:
+        found = _step_events(trace, step)
+        for old in [*known][: 1 - _MOST_KNOWN]:
+            known.pop(old, None)
+        known[step] = found
+        return found
+    return known[step]
+
+
+def _step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
     places = trace.step_places(step)
     places = places[_is_meant(trace.all.take(places))]
     spans = trace.all.take(places)

@@ -11,6 +11,7 @@ from tracer.model.schema import SPAN_KINDS
 from vizdist.analysis.lit import Lit
 from vizdist.analysis.longest import longest
 from vizdist.components.cards import chip, link, swatch
+from vizdist.components.what_if import what_if_card
 from vizdist.figures.timeline import HUES, hues_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, size
@@ -57,6 +58,7 @@ def span_card(trace: Trace, lit: Lit, step: int | None, lang: Lang) -> list[Comp
             if "unfinished" in detail.flags
             else []
         ),
+        *what_if_card(trace, detail.index, lang),
         *_ends(trace, detail, lang),
         _attributes(detail, lang),
     ]

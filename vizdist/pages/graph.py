@@ -14,6 +14,7 @@ from vizdist.components.graph_aside import aside, gone
 from vizdist.components.graph_list import graph_list
 from vizdist.components.graph_toolbar import clients, legend, stops, toolbar
 from vizdist.components.view import Route, View, view_of
+from vizdist.components.what_if import what_if_of_selection
 from vizdist.figures.graph_facts import facts_of
 from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
@@ -118,7 +119,10 @@ def _facts(
     facts = facts_of(graph, found.stages, found.measures, names)
     if facts is None and selection is not None and selection["type"] == "step":
         facts = facts_of(graph, found.stages, found.measures, [])
-    return aside(facts, found.step, lang) if facts else gone(names[0], stage, lang)
+    if facts is None:
+        return gone(names[0], stage, lang)
+    tried = what_if_of_selection(trace, selection, found.step, lang)
+    return [*aside(facts, found.step, lang), *tried]
 
 
 def register(app: Dash, library: Library) -> None:

@@ -124,7 +124,7 @@ export class ReplayView extends GraphView {
   // ---- picture ----
 
   showFrame(isAtOnce) {
-    if (this.places) this.tileStates = tileStates(this.replay, this.now, this.places.tileOf);
+    if (this.places) this.tileStates = tileStates(this.replay, this.now, this.places);
     this.transport.show();
     this.showPanels(isAtOnce);
     this.repaint();
@@ -157,7 +157,8 @@ export class ReplayView extends GraphView {
       chosen: this.chosen,
     };
     this.spots = drawReplay(ctx, scene);
-    const ringed = this.model.tiles.get(this.found?.tile ?? this.places.tileOf[this.chosen?.item]);
+    const { ids, tileOf } = this.places;
+    const ringed = this.model.tiles.get(this.found?.tile ?? ids[tileOf[this.chosen?.item]]);
     if (ringed) drawRing(ctx, scene, ringed);
     this.overlayMs = performance.now() - begun;
   }

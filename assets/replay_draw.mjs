@@ -88,7 +88,7 @@ function drawTileState(ctx, scene, tile) {
   const iteration = replay.item.iteration[state.item];
   const isBadged = state.running || state.isLoopNode || tile.count > 1;
   if (iteration >= 0 && isBadged && zoom >= 0.5) {
-    const r = zoom < 0.7 ? 6 : 8.5;
+    const r = zoom < 0.7 ? 7 : 8.5;
     drawToken(ctx, theme, x + half, y - half, r, iteration, state.isDead);
   }
 }
@@ -115,25 +115,26 @@ function fillOf({ theme, textures, replay }, tile, state) {
   return null;
 }
 
-/** Tile → {running, isReady, item that began last, isDead, isLoopNode}; only tiles with news. */
-export function tileStates(replay, now, tileOf) {
+/** Tile → {running, isReady, item that began last, isDead, isLoopNode}; only tiles with news.
+ *  `tileOf` holds for every item the place of its tile in `ids`, -1 for none. */
+export function tileStates(replay, now, { tileOf, ids }) {
   const { item, ops } = replay;
+  const last = new Int32Array(ids.length).fill(-1);
+  for (let i = 0; i < now.begun; i += 1) if (tileOf[i] >= 0) last[tileOf[i]] = i;
   const found = new Map();
   const of = (i) => {
-    const id = tileOf[i];
-    if (id === undefined) return null;
-    if (!found.has(id)) found.set(id, { running: 0, isReady: false, item: i });
+    const id = ids[tileOf[i]];
+    if (id !== undefined && !found.has(id)) found.set(id, { running: 0, isReady: false, item: i });
     return found.get(id);
   };
-  for (let i = 0; i < now.begun; i += 1) {
-    const state = item.kind[i] ? null : of(i);
-    if (state) state.item = i;
-  }
-  for (const i of now.running) if (of(i)) of(i).running += 1;
-  for (const i of now.ready) if (of(i)) of(i).isReady = true;
+  for (const i of last) if (i >= 0) of(i);
+  for (const i of now.running) if (tileOf[i] >= 0) of(i).running += 1;
+  for (const i of now.ready) if (tileOf[i] >= 0) of(i).isReady = true;
   for (const state of found.values()) {
-    state.isDead = (item.flags[state.item] & FLAG.DEAD) !== 0;
-    state.isLoopNode = item.iteration[state.item] >= 0 && LOOP_OPS.has(ops[item.op[state.item]]);
+    const hasRun = state.item < now.begun;
+    state.isDead = hasRun && (item.flags[state.item] & FLAG.DEAD) !== 0;
+    state.isLoopNode = hasRun && item.iteration[state.item] >= 0
+      && LOOP_OPS.has(ops[item.op[state.item]]);
   }
   return found;
 }
@@ -201,7 +202,7 @@ export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
     ctx.lineTo(x + 0.7 * r, y - 0.7 * r);
     stroke(ctx, theme.ink2, 1.6);
   }
-  if (iteration < 0 || r < 7) return;
+  if (iteration < 0 || r < 6.5) return;
   ctx.font = font(Math.max(10.5, 0.95 * r), 680);
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";

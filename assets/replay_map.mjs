@@ -1,15 +1,16 @@
 // Where on the graph the items of a replay are: ops on tiles, keys on wires. Pure.
 
-/** {tileOf: item → tile, wireOf: row of a key → wire}; undefined for what the graph shows not.
- *
+/** Of every item the place of its tile in `ids` (-1: none), of every key's row its wire.
  *  A name may occur on several devices: then the graph adds the device to it. */
 export function tilesAndWires(model, replay) {
   const { item, key } = replay;
   const tileAt = finder(replay, tilesByName(model), ({ task, device }) => `${task}\n${device}`);
   const wireAt = finder(replay, wiresByName(model), ({ task }) => task);
-  const tileOf = Array.from(item.kind, (kind, i) => (kind ? undefined : tileAt(i)));
+  const ids = model.payload.tiles.map((tile) => tile.id);
+  const places = new Map(ids.map((id, at) => [id, at]));
+  const tileOf = Int32Array.from(item.kind, (kind, i) => (kind ? -1 : places.get(tileAt(i)) ?? -1));
   const wireOf = Array.from(key.send, (send, row) => wireAt(send) ?? wireAt(key.recv[row]));
-  return { tileOf, wireOf };
+  return { ids, tileOf, wireOf };
 }
 
 const nameOf = (id) => id.split(" @ ")[0];

@@ -52,19 +52,37 @@ export function index(replay) {
     }
   }
   replay.turns = turnsOf(replay);
-  replay.outerTurns = replay.turns.filter((turn) => !isInner(replay.turns, turn));
-  const isControlLoop = replay.names.map((name) => name.startsWith(CONTROL_LOOP));
-  replay.loopItems = itemsOf(replay, (i) => replay.item.kind[i] === OP
-    && isControlLoop[replay.item.name[i]] && MACHINE.includes(replay.ops[replay.item.op[i]]));
-  const ops = itemsOf(replay, (i) => replay.item.kind[i] === OP);
-  replay.opPlaces = [...new Set(ops.map((i) => replay.item.place[i]))].sort((a, b) => a - b);
+  replay.turnOfItem = turnOfItem(replay);
+  const inner = innerLoops(replay.turns);
+  replay.outerTurns = replay.turns.filter(({ loop }) => !inner.has(loop));
+  replay.machines = machinesOf(replay);
+  replay.isDead = Uint8Array.from(
+    replay.key.key, (_, row) => (keyHas(replay, row, FLAG.DEAD) ? 1 : 0),
+  );
+  const ops = new Set();
+  for (let i = 0; i < replay.item.count; i += 1) {
+    if (replay.item.kind[i] === OP) ops.add(replay.item.place[i]);
+  }
+  replay.opPlaces = [...ops].sort((a, b) => a - b);
   return replay;
 }
 
-function itemsOf({ item }, isMeant) {
-  const found = [];
-  for (let i = 0; i < item.count; i += 1) if (isMeant(i)) found.push(i);
-  return found;
+/** The control loops, one for each loop and device, with what their nodes ran, in order. */
+function machinesOf({ item, names, ops }) {
+  const nodes = names.map((name) => (name.startsWith(CONTROL_LOOP) ? name.split("/")[0] : null));
+  const places = ops.map((op) => MACHINE.indexOf(op));
+  const found = new Map();
+  for (let i = 0; i < item.count; i += 1) {
+    const name = nodes[item.name[i]];
+    const at = places[item.op[i]];
+    if (name === null || at < 0 || item.kind[i] !== OP) continue;
+    const id = `${item.place[i]} ${name}`;
+    if (!found.has(id)) {
+      found.set(id, { id, name, place: item.place[i], runs: MACHINE.map(() => []) });
+    }
+    found.get(id).runs[at].push(i);
+  }
+  return [...found.values()];
 }
 
 function distinct(times) {
@@ -104,17 +122,28 @@ function turnsOf({ item }) {
   return [...turns.values()].sort((a, b) => a.begin - b.begin || a.iteration - b.iteration);
 }
 
-/** Whether the whole loop of a turn lies in one turn of another loop. */
-function isInner(turns, { loop }) {
-  const own = turns.filter((turn) => turn.loop === loop);
-  const begin = Math.min(...own.map((turn) => turn.begin));
-  const end = Math.max(...own.map((turn) => turn.end));
-  return turns.some((turn) => turn.loop !== loop && turn.begin <= begin && turn.end >= end);
+/** The place among the turns of what every item is part of, -1 outside loops. */
+function turnOfItem({ item, turns }) {
+  const at = new Map(turns.map(({ loop, iteration }, i) => [loop * 2 ** 32 + iteration, i]));
+  return Int32Array.from(item.loop, (loop, i) => (
+    loop === NO_LOOP ? -1 : at.get(loop * 2 ** 32 + item.iteration[i]) ?? -1
+  ));
 }
 
-/** Which items are of a turn: ops of a loop and iteration, Sends and Recvs too. */
-export const turnOf = ({ item }, i) =>
-  (item.loop[i] === NO_LOOP ? null : `${item.loop[i]}:${item.iteration[i]}`);
+/** Loops that lie wholly in one turn of another loop. */
+function innerLoops(turns) {
+  const extents = new Map();
+  for (const { loop, begin, end } of turns) {
+    const known = extents.get(loop) ?? [Infinity, -Infinity];
+    extents.set(loop, [Math.min(known[0], begin), Math.max(known[1], end)]);
+  }
+  const found = new Set();
+  for (const [loop, [begin, end]] of extents) {
+    const isHeld = (turn) => turn.loop !== loop && turn.begin <= begin && turn.end >= end;
+    if (extents.size > 1 && turns.some(isHeld)) found.add(loop);
+  }
+  return found;
+}
 
 // ---- the state at an instant ----
 
@@ -216,42 +245,41 @@ export function queues(replay, now) {
 
 /** Begun turns with what is so with each: `state`, ops that run, tensors under way, the dead. */
 export function turnStates(replay, now) {
-  const { item } = replay;
-  const found = new Map();
-  for (const turn of replay.turns) {
-    if (turn.begin > now.time) break;
-    const state = turn.end <= now.time ? "done" : "running";
-    found.set(turn.id, { ...turn, state, ops: 0, tensors: 0, dead: 0 });
+  const { key, turns, turnOfItem } = replay;
+  const [ops, tensors, dead] = [0, 1, 2].map(() => new Int32Array(turns.length));
+  for (const i of now.running) if (turnOfItem[i] >= 0) ops[turnOfItem[i]] += 1;
+  for (let row = 0; row < key.count; row += 1) {
+    const turn = turnOfItem[endOf(replay, row)];
+    if (turn < 0 || key.sent[row] > now.time) continue;
+    if (now.states[row] < TAKEN) tensors[turn] += 1;
+    dead[turn] += replay.isDead[row];
   }
-  const of = (i) => found.get(turnOf(replay, i));
-  for (const i of now.running) if (of(i)) of(i).ops += 1;
-  for (let row = 0; row < replay.key.count; row += 1) {
-    const turn = of(endOf(replay, row));
-    if (!turn || replay.key.sent[row] > now.time) continue;
-    if (now.states[row] < TAKEN) turn.tensors += 1;
-    if (keyHas(replay, row, FLAG.DEAD)) turn.dead += 1;
+  const found = [];
+  for (let at = 0; at < turns.length && turns[at].begin <= now.time; at += 1) {
+    const state = turns[at].end <= now.time ? "done" : "running";
+    found.push({ ...turns[at], state, ops: ops[at], tensors: tensors[at], dead: dead[at] });
   }
-  return [...found.values()];
+  return found;
 }
 
-/** The control loops: for each place and loop the iteration that each of its nodes ran last. */
-export function machines(replay, now) {
-  const { item, names, ops } = replay;
-  const found = new Map();
-  for (const i of replay.loopItems) {
-    if (i >= now.begun) break;
-    const at = MACHINE.indexOf(ops[item.op[i]]);
-    const name = names[item.name[i]].split("/")[0];
-    const id = `${item.place[i]} ${name}`;
-    if (!found.has(id)) {
-      found.set(id, { id, name, place: item.place[i], nodes: MACHINE.map(() => null) });
-    }
-    found.get(id).nodes[at] = {
+/** How many dead values were sent so far. */
+export function deadSent({ key, isDead }, { time }) {
+  let count = 0;
+  for (let row = 0; row < key.count; row += 1) count += isDead[row] && key.sent[row] <= time;
+  return count;
+}
+
+/** The control loops: the iteration that each of their nodes ran last, of those that ran. */
+export function machines({ item, machines: known }, now) {
+  const of = (runs, at) => {
+    const i = runs[upTo(runs, now.begun - 1) - 1];
+    return i === undefined ? null : {
       op: MACHINE[at], iteration: item.iteration[i], item: i,
       isDead: (item.flags[i] & FLAG.DEAD) !== 0, isNews: item.end[i] >= now.last,
     };
-  }
-  return [...found.values()];
+  };
+  return known.filter(({ runs }) => runs.some(([first]) => first < now.begun))
+    .map(({ id, name, place, runs }) => ({ id, name, place, nodes: runs.map(of) }));
 }
 
 // ---- going on ----

@@ -3,10 +3,10 @@
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
 import {
-  CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, endOf, isDeadAt, isThere,
-  keyHas, keyText, machines, openKeys, queues, spanOf, turnStates, upTo,
+  CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, deadSent, endOf,
+  isDeadAt, isThere, keyHas, keyText, machines, openKeys, queues, spanOf, turnStates, upTo,
 } from "./replay_model.mjs";
-import { fill, nameOf, placeName, tell, tensorOf } from "./replay_words.mjs";
+import { fill, nameOf, placeName, shortName, tell, tensorOf } from "./replay_words.mjs";
 
 const MOST_KEYS = 40;
 const MOST_READY = 6;
@@ -63,7 +63,8 @@ function mailboxes(replay, now, words, chosen, counts) {
 function mailbox(replay, now, words, row, chosen) {
   const state = now.states[row];
   const end = endOf(replay, row);
-  const name = tensorOf(replay, row) + (keyHas(replay, row, FLAG.CONTROL) ? " ^" : "");
+  const name = tensorOf(replay, row);
+  const mark = keyHas(replay, row, FLAG.CONTROL) ? " ^" : "";
   const to = isOfClient(replay, replay.key.recv[row]) ? words.client
     : placeName(replay, replay.key.to[row]);
   const slot = `tag tag-recv${state === WAITING ? "" : " vacant"}`;
@@ -74,7 +75,7 @@ function mailbox(replay, now, words, row, chosen) {
       "data-state": STATES[state], "aria-pressed": String(chosen?.row === row),
     },
     token(replay.item.iteration[end], isDeadAt(replay, now, row), !isThere(state)),
-    make("span", { class: "letter" }, make("b", {}, make("bdi", {}, name)),
+    make("span", { class: "letter" }, make("b", { title: name }, shortName(name) + mark),
       make("span", {}, `→ ${to}`)),
     make("span", { class: slot, "aria-hidden": "true" }),
     make("span", { class: "state" }, ...stateOf(replay, now, words, row)
@@ -125,8 +126,12 @@ function readyQueues(replay, now, words) {
 function queueOf(replay, { running, ready, awaited }, words) {
   const { item } = replay;
   const chip = (kind) => (i) => make(
-    "button", { type: "button", class: `op ${kind}`, "data-sel": `span:${spanOf(replay, i)}` },
-    tagged(nameOf(replay, i), item.iteration[i]),
+    "button",
+    {
+      type: "button", class: `op ${kind}`, title: nameOf(replay, i),
+      "data-sel": `span:${spanOf(replay, i)}`,
+    },
+    tagged(shortName(nameOf(replay, i)), item.iteration[i]),
   );
   const chips = [
     ...running.slice(0, MOST_READY).map(chip("running")),
@@ -159,10 +164,7 @@ function calls(replay, now) {
 }
 
 function deadNote(replay, now, words) {
-  let count = 0;
-  for (let row = 0; row < replay.key.count; row += 1) {
-    count += replay.key.sent[row] <= now.time && keyHas(replay, row, FLAG.DEAD);
-  }
+  const count = deadSent(replay, now);
   return count ? [make("div", { class: "note", role: "note" }, make("b", {}, words.dead_title),
     make("p", {}, fill(words.dead_says, { count: grouped(count) })))] : [];
 }

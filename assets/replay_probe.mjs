@@ -23,6 +23,7 @@ export function replayProbe(view) {
       ready: [view.host.dataset.replay, view.host.dataset.state].every((one) => one === "ready"),
       step: view.replay?.step ?? null, time: view.player.time, playing: view.player.isPlaying,
       count: view.now?.count ?? 0, events: view.replay?.event.count ?? 0,
+      items: view.replay?.item.count ?? 0,
       unit: view.transport.unit, speed: view.player.speed, zoom: view.zoom,
       frameMs: view.player.frameMs, overlayMs: view.overlayMs, drawMs: view.drawMs,
       found: view.chosen ?? null,
@@ -32,6 +33,10 @@ export function replayProbe(view) {
       counts: Object.fromEntries(countStates(view.now).map((n, i) => [STATES[i], n])),
       tokens: view.spots.map(keyOf), lit: [...view.tileStates.keys()].length,
     }),
+    elements: () => {
+      const { tiles, links, wires } = view.model.payload;
+      return tiles.length + links.length + wires.length + view.spots.length;
+    },
     instants: (unit) => [...instantsOf(view.replay, unit)],
     seek: (time) => {
       const begun = performance.now();

@@ -166,12 +166,25 @@ export class Transport {
   drawStripes(ctx, width, height) {
     const { player, theme } = this;
     if (!player?.replay) return;
-    const step = (height - 2) / MOST_LANES;
-    if (player.replay.turns.length) this.drawTurns(ctx, width, step);
-    else this.drawBusy(ctx, width, step);
+    const { ratio } = this.stripes;
+    const key = JSON.stringify([width, height, ratio, theme.bg, theme.ink]);
+    if (key !== this.keptKey) this.keep(width, height, ratio);
+    this.keptKey = key;
+    ctx.drawImage(this.kept, 0, 0, width, height);
     const x = this.xAt(player.time, width);
     ctx.fillStyle = theme.ink;
     ctx.fillRect(x - 0.75, 0, 1.5, height);
+  }
+
+  /** The stripes themselves change only with the replay. */
+  keep(width, height, ratio) {
+    this.kept ??= document.createElement("canvas");
+    Object.assign(this.kept, { width: width * ratio, height: height * ratio });
+    const ctx = this.kept.getContext("2d");
+    ctx.scale(ratio, ratio);
+    const step = (height - 2) / MOST_LANES;
+    if (this.player.replay.turns.length) this.drawTurns(ctx, width, step);
+    else this.drawBusy(ctx, width, step);
   }
 
   drawTurns(ctx, width, step) {
@@ -220,7 +233,7 @@ export class Transport {
 
   /** Another replay has come: its stripes are found anew. */
   renew(replay) {
-    this.lanes = null;
+    this.lanes = this.keptKey = null;
     const { words } = this.view;
     this.track.canvas.setAttribute("aria-valuemax", String(Math.round(endOfReplay(replay))));
     const names = replay.opPlaces.slice(0, MOST_LANES).map((place) => placeName(replay, place));

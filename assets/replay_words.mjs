@@ -56,6 +56,9 @@ function startedWith(replay, best, all) {
 export const nameOf = ({ item, names }, i) => names[item.name[i]];
 export const tensorOf = ({ key, tensors }, row) => tensors[key.key[row]];
 
+/** The end of a name, which tells it from its neighbours. */
+export const shortName = (name) => name.split("/").slice(-2).join("/");
+
 /** The sentence of one event. */
 export function tell(replay, at, words, form = "", more = {}) {
   const { event, events, keyOf, item } = replay;

@@ -67,6 +67,19 @@ class _Places:
     def of(self, task: str, device: str) -> int:
         return self._codes.setdefault((task, device), len(self._codes))
 
+    def of_spans(self, spans: Spans) -> Array:
+        """Where each span ran: its task and, of ops, its device."""
+        width = len(spans.words["device"]) + 1
+        pairs, own = np.unique(
+            spans.row.astype(np.int64) * width + spans.codes("device"), return_inverse=True
+        )
+        words = (*spans.words["device"], "")
+        codes = [
+            self.of(spans.rows[pair // width].task, device_of(words[pair % width]))
+            for pair in pairs.tolist()
+        ]
+        return np.array(codes, np.uint16)[own]
+
     def of_device(self, name: str) -> int:
         return self.of(box_of(name, self._local_task), device_of(name))
 
@@ -79,11 +92,10 @@ class _Places:
 
 def _items(replay: Replay, places: _Places, loops: Array, loop: Array) -> dict[str, Array]:
     items, start = replay.items, replay.step.start
-    where = zip(items.task.tolist(), items.text("device").tolist(), strict=True)
     is_ready = items.ready > 0
     return {
         "item.kind": replay.kind,
-        "item.place": np.array([places.of(t, device_of(d)) for t, d in where], np.uint16),
+        "item.place": places.of_spans(items),
         "item.name": places.coded("names", items, "name"),
         "item.op": places.coded("ops", items, "op"),
         "item.loop": np.where(loops[loop] == 0, NO_LOOP, loop).astype(np.uint16),
@@ -109,12 +121,12 @@ def _keys(replay: Replay, places: _Places) -> dict[str, Array]:
     end = np.where(keys.recv >= 0, keys.recv, keys.send)
     ends = replay.items.take(end)
     codes = places.coded("keys", ends, "key")
-    parsed = [_parsed(text) for text in places.words["keys"]]
-    places.words["tensors"] = [tensor_title(key.edge_name) for key in parsed]
-    of_key = np.array(
-        [(places.of_device(key.src_device), places.of_device(key.dst_device)) for key in parsed],
-        np.uint16,
-    ).reshape(-1, 2)
+    edges = [
+        text.rpartition(";")[0] or text for text in places.words["keys"]
+    ]  # all but the iteration
+    known = {edge: _edge(edge, places) for edge in set(edges)}
+    places.words["tensors"] = [known[edge][0] for edge in edges]
+    of_key = np.array([known[edge][1:] for edge in edges], np.uint16).reshape(-1, 2)
     instants = {
         f"key.{name}": _since(getattr(keys, name), start)
         for name in ("sent", "asked", "met", "taken", "lost")
@@ -129,11 +141,14 @@ def _keys(replay: Replay, places: _Places) -> dict[str, Array]:
     }
 
 
-def _parsed(text: str) -> RendezvousKey:
+def _edge(text: str, places: _Places) -> tuple[str, int, int]:
+    """Tensor, source and target of a key without its iteration."""
     try:
-        return RendezvousKey.parse(text)
+        key = RendezvousKey.parse(f"{text};0:0")
     except RendezvousKeyError:
-        return RendezvousKey("", 0, "", text)
+        key = RendezvousKey("", 0, "", text)
+    ends = places.of_device(key.src_device), places.of_device(key.dst_device)
+    return tensor_title(key.edge_name), *ends
 
 
 def _events(replay: Replay) -> dict[str, Array]:

@@ -28,11 +28,14 @@ from vizdist.store.trace import StepInfo
 MOST = 12  #: lines of a list; the rest is counted
 
 
-def aside(facts: Facts, step: StepInfo | None, lang: Lang) -> list[Component]:
+def aside(
+    facts: Facts, step: StepInfo | None, lang: Lang, tried: Sequence[Component] = ()
+) -> list[Component]:
+    """`tried` is what would save time, of one node or pair; it follows what the step measured."""
     if isinstance(facts, NodeFacts):
-        return _node(facts, step, lang)
+        return _node(facts, step, tried, lang)
     if isinstance(facts, PairFacts):
-        return _pair(facts, lang)
+        return _pair(facts, tried, lang)
     if isinstance(facts, BundleFacts):
         return _bundle(facts, lang)
     return _scope(facts, lang) if isinstance(facts, ScopeFacts) else _graph(facts, lang)
@@ -72,12 +75,15 @@ def us(ns: int) -> str:
 # node
 
 
-def _node(facts: NodeFacts, step: StepInfo | None, lang: Lang) -> list[Component]:
+def _node(
+    facts: NodeFacts, step: StepInfo | None, tried: Sequence[Component], lang: Lang
+) -> list[Component]:
     tile = glyph_tile(facts.look.kind, facts.look.glyph)
     return [
         _head(tile, facts.op, facts.name),
         _placement(facts, lang),
         *([_step_part(facts, step, lang)] if step else []),
+        *tried,
         *([_part(t("graph.fact.inputs", lang), _inputs(facts, lang))] if facts.inputs else []),
         _part(t("graph.fact.history", lang), _rows(_history(facts, lang))),
         *([_scope_button(facts.scope, lang)] if facts.scope else []),
@@ -189,7 +195,7 @@ def _pair_sign() -> Component:
     return html.Span(ends, className="pair-sign", **HIDDEN)
 
 
-def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
+def _pair(facts: PairFacts, tried: Sequence[Component], lang: Lang) -> list[Component]:
     title = facts.label or t("graph.control", lang)
     says = ("control_pair" if facts.control else "") if facts.is_cut else "future"
     rows = [(t("graph.fact.bytes", lang), str(size(facts.num_bytes)))]
@@ -204,6 +210,7 @@ def _pair(facts: PairFacts, lang: Lang) -> list[Component]:
         _head(_pair_sign(), title, f"{facts.source_box} → {facts.target_box}"),
         *([html.P(t(f"graph.fact.{says}", lang), className="placement")] if says else []),
         html.Section(_rows(rows)),
+        *tried,
         *([html.Section(_rows([(name, html.Code(end)) for name, end in ends]))] if ends else []),
         _part(t("graph.fact.consumers", lang), html.Ul(consumers)),
         *([_part(t("graph.fact.key", lang), key)] if facts.key else []),

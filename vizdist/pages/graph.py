@@ -122,7 +122,7 @@ def _facts(
     if facts is None:
         return gone(names[0], stage, lang)
     tried = what_if_of_selection(trace, selection, found.step, lang)
-    return [*aside(facts, found.step, lang), *tried]
+    return aside(facts, found.step, lang, tried)
 
 
 def register(app: Dash, library: Library) -> None:

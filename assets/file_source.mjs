@@ -6,8 +6,8 @@ const MOST_LIT = 256;
 
 /** Answers as HttpSource does (sources.mjs); nothing is merged, whatever the zoom. */
 export class FileSource {
-  constructor({ head, arrows, graphs, path }, tile) {
-    this.own = { head, arrows, graphs, path };
+  constructor(own, tile) {
+    this.own = own;
     this.all = tile;
     this.places = new Map();
     for (let i = 0; i < tile.count; i += 1) this.places.set(spanId(tile, i), i);
@@ -23,7 +23,7 @@ export class FileSource {
 
   findings = async ({ number, task }) => this.own.findings[`${task} ${number}`] ?? null;
 
-  standsOut = async () => this.own.standsOut;
+  standsOut = async () => this.own.stands_out;
 
   graph = async (query) => JSON.stringify(this.stage(query.get("stage")));
 

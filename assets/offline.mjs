@@ -72,8 +72,9 @@ function fillSpan(lit) {
   const place = byId("timeline-span");
   if (!place) return;
   const { table } = canvasWords();
+  place.list ??= place.querySelector(".stands-out"); // comes back when nothing is selected
   if (!lit?.selected) {
-    place.replaceChildren(made("h2", words().nothing));
+    place.replaceChildren(...[place.list, made("h2", words().nothing)].filter(Boolean));
     return;
   }
   const { task, label } = source.rowOf(lit, 0);

@@ -67,6 +67,16 @@ def test_a_chosen_bar_is_in_the_strip_and_in_the_address(opened: Opened) -> None
     expect(page.locator("#strip")).to_contain_text("Nothing selected")
 
 
+def test_what_stands_out_is_one_click_away_without_a_server(opened: Opened) -> None:
+    page = opened("?step=3#timeline")
+    page.wait_for_function("window.__vizdist?.state().path")
+    row = page.locator("[data-stand-out]").first
+    expect(row).to_contain_text("stood idle")
+    row.click()
+    page.wait_for_selector("#timeline-canvas[data-rest^='window']")
+    expect(row).to_have_attribute("aria-current", "true")
+
+
 def test_a_sentence_leads_to_its_proof(opened: Opened) -> None:
     page = opened()
     page.locator(".sentence a[data-go*='/timeline']").first.click()

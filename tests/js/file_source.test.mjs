@@ -17,12 +17,21 @@ function source() {
     placed: { stage: "placed", wires: [], nodes: [] },
     device: { stage: "device", wires, nodes: [{ id: "mm", span: id(1) }, { id: "x", span: "" }] },
   };
-  return new FileSource({ head: { rows: [{ id: 1, task: "ps:0" }] }, arrows, graphs }, tile);
+  const head = { rows: [{ id: 1, task: "ps:0" }] };
+  const findings = { "worker:0 3": { path: null, stalls: [] } };
+  return new FileSource({ head, arrows, graphs, findings, stands_out: [{ step: 3 }] }, tile);
 }
 
 test("every window is answered with all that is held", async () => {
   const tile = await source().tile({ from: -4, to: 40, width: 900, rows: [0, 2] });
   assert.deepEqual([tile.from, tile.to, tile.count], [-4, 40, 4]);
+});
+
+test("what the analyses found is told of the steps that are held", async () => {
+  const file = source();
+  assert.deepEqual(await file.findings({ number: 3, task: "worker:0" }), { path: null, stalls: [] });
+  assert.equal(await file.findings({ number: 4, task: "worker:0" }), null);
+  assert.deepEqual(await file.standsOut(), [{ step: 3 }]);
 });
 
 test("a span is lit with the other end of its link", async () => {

@@ -1,20 +1,19 @@
 """What of a run stands out, as a list: a click shows it. assets/timeline_findings.mjs listens."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.analysis.stands_out import StandOut, stands_out
+from vizdist.analysis.stands_out import StandOut
 from vizdist.components.cards import HIDDEN
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import tied
-from vizdist.store.trace import Trace
 
 
-def stands_out_list(trace: Trace, lang: Lang) -> list[Component]:
+def stands_out_list(found: Sequence[StandOut], lang: Lang) -> list[Component]:
     """Nothing where nothing stands out."""
-    found = stands_out(trace)
     if not found:
         return []
     rows = [html.Li(_row(number, one, lang)) for number, one in enumerate(found)]

@@ -1,5 +1,6 @@
 """What analyses say of a step and of a run, as the timeline draws it; ns from the trace's start."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from vizdist.analysis.critical_path import CriticalPath, critical_path
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, stalls
 from vizdist.analysis.stalls_told import told
-from vizdist.analysis.stands_out import StandOut, stands_out
+from vizdist.analysis.stands_out import StandOut
 from vizdist.figures.timeline import arrow_ends
 from vizdist.store.details import hex_id
 from vizdist.store.trace import Arrows, StepInfo, Trace
@@ -59,9 +60,9 @@ def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
     }
 
 
-def run_findings(trace: Trace) -> list[dict[str, Any]]:
-    """What stands out in the run, the largest first."""
-    return [_stand_out(trace, one) for one in stands_out(trace)]
+def run_findings(trace: Trace, found: Sequence[StandOut]) -> list[dict[str, Any]]:
+    """What stands out in the run, in the order of its list."""
+    return [_stand_out(trace, one) for one in found]
 
 
 def _stand_out(trace: Trace, one: StandOut) -> dict[str, Any]:

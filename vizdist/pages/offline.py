@@ -21,6 +21,7 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.loss_curve import loss_curve
 from vizdist.analysis.mechanisms.text_table import listed
+from vizdist.analysis.stands_out import StandOut, stands_out
 from vizdist.analysis.step_split import CLASSES, TaskSplit
 from vizdist.analysis.steps import shown_step, splits_of, step_numbers, steps_around
 from vizdist.analysis.summary import summarise
@@ -28,6 +29,7 @@ from vizdist.components import shell
 from vizdist.components.cards import HIDDEN, button, chip, icon, says
 from vizdist.components.graph_toolbar import stops
 from vizdist.components.markup import markup
+from vizdist.components.stands_out import stands_out_list
 from vizdist.components.view import View
 from vizdist.figures import spark
 from vizdist.figures.findings import run_findings, step_findings
@@ -129,7 +131,7 @@ def write(library: Library, trace_id: str, path: Path, wanted: range | None) -> 
         "graphs": payloads,
         "path": path_payload(trace, found.step),
         "findings": _findings(trace, held),
-        "stands_out": [one for one in run_findings(trace) if one["step"] in held.steps],
+        "stands_out": run_findings(trace, _standing_out(trace, held)),
     }
     folder = assets_folder()
     text = _DOCUMENT.format(
@@ -224,6 +226,10 @@ def _arrows(trace: Trace, held: Held) -> dict[str, Any]:
     return arrow_ends(trace, found)
 
 
+def _standing_out(trace: Trace, held: Held) -> list[StandOut]:
+    return [one for one in stands_out(trace) if one.step.number in held.steps]
+
+
 def _findings(trace: Trace, held: Held) -> dict[str, dict[str, Any]]:
     """By task and number of the steps that are held."""
     steps = [step for step in trace.steps if step.number in held.steps]
@@ -259,6 +265,8 @@ def _page(
         if len(trace):
             splits = splits_of(trace, step)
             bodies["timeline"]["timeline-split"].children = timeline.split_words(splits, lang)
+            found_most = stands_out_list(_standing_out(trace, held), lang)
+            bodies["timeline"]["timeline-span"].children = found_most
     if payloads:
         counts = [one for one in stage_counts(found.stages) if one["stage"] in payloads]
         bodies["graph"]["graph-stages"].children = stops(counts, list(payloads)[-1], lang)

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.slow_step import MEASURES
+from vizdist.analysis.stands_out import stands_out
 from vizdist.analysis.step_split import TaskSplit
 from vizdist.analysis.steps import shown_step, splits_of
 from vizdist.components.callbacks import callback, clientside
@@ -180,7 +181,7 @@ def register(app: Dash, library: Library) -> None:
         trace = library.open(view.trace)
         number = shown_step(trace, step)
         lit = lit_by(trace, sel, number)
-        first = [] if len(lit.selected) else stands_out_list(trace, view.lang)
+        first = [] if len(lit.selected) else stands_out_list(stands_out(trace), view.lang)
         return [*first, *span_card(trace, lit, number, view.lang)]
 
     drawn = Output("timeline-drawn", "data")  # so that Dash asks only where the canvas is

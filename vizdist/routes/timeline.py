@@ -9,6 +9,7 @@ from fastapi.responses import Response
 
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
+from vizdist.analysis.stands_out import stands_out
 from vizdist.figures.findings import run_findings, step_findings
 from vizdist.figures.tile_bytes import tile_bytes
 from vizdist.figures.timeline import head
@@ -51,7 +52,8 @@ def timeline_routes(library: Library) -> APIRouter:
 
     @router.get("/stands-out")
     def timeline_stands_out(trace: TraceId) -> Response:
-        body = orjson.dumps(run_findings(library.open(trace)))
+        opened = library.open(trace)
+        body = orjson.dumps(run_findings(opened, stands_out(opened)))
         return Response(body, media_type="application/json")
 
     return router

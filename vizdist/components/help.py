@@ -37,6 +37,7 @@ OF_PAGE: dict[str, Keys] = {
         (("A", "D"), "pan_time"),
         (("0",), "whole_step"),
         (("PgUp", "PgDn"), "rows"),
+        (("N", "P"), "stands_out"),
     ),
     "replay": (
         *CANVAS,

@@ -33,16 +33,16 @@ function light() {
   bringIntoView();
 }
 
-/** The first row that is lit is seen; where none is, the page is asked for that has it, once. */
+/** A key that alone is lit is seen; the page or fold that holds its row is asked for, once. */
 function bringIntoView() {
-  const [key] = state.lit.keys;
-  if (!key || state.sought === key) return;
+  const [key, ...others] = state.lit.keys;
+  if (!key || others.length || state.lit.links.length || state.sought === key) return;
   const rows = document.querySelector("#rendezvous-mail .mail-rows");
   if (!rows) return;
   state.sought = key;
-  const lit = page().querySelector("#rendezvous-mail [aria-current=true]");
-  if (lit) lit.scrollIntoView({ block: "nearest" });
-  else look({ shown: key });
+  const row = page().querySelector(`#rendezvous-mail [data-key="${CSS.escape(key)}"]`);
+  if (row) row.scrollIntoView({ block: "nearest" });
+  else look({ shown: key, opened: [...new Set([...state.look.opened ?? [], edgeOf(key)])] });
 }
 
 const isLitCall = (call) => state.lit.keys.includes(call.key)

@@ -43,7 +43,8 @@ def layout(library: Library, view: View) -> Component:
         title, next_step = (t(f"rendezvous.{why}{part}", view.lang) for part in ("", "_next"))
         words = empty(title, next_step)
         waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        return html.Div(words, className="reading alone", **waits)
+        heading = html.H1(t("rendezvous.title", view.lang, trace=trace.title), className="unseen")
+        return html.Div([heading, words], className="reading alone", **waits)
     lang = view.lang
     mail = _card("mail", [*_tools(lang), html.Div(id="rendezvous-mail", className="mail")], lang)
     parts = [

@@ -164,7 +164,7 @@ export class GraphView {
     const isTurning = before && isOther && !wasTwo && !this.upper;
     this.plan = isTurning ? planMorph(before, payload) : null;
     if (isTurning) {
-      this.stopMorph = animate(ms, (share) => {
+      const turn = (share) => {
         this.morph = share < 1 ? this.plan.at(share) : null;
         if (this.isHome) {
           for (const key of ["x", "y", "scaleX", "scaleY"]) {
@@ -172,7 +172,9 @@ export class GraphView {
           }
         }
         this.repaint();
-      });
+      };
+      turn(0); // what is painted before the first frame is the stage before
+      this.stopMorph = animate(ms, turn);
     }
     showBoxChoice(this);
     showOpened(this);

@@ -188,11 +188,13 @@ function drawTokenAt(ctx, scene, { row, x, y, r }) {
   drawToken(ctx, theme, x, y, r, iteration, isDeadAt(replay, now, row));
 }
 
-/** A circle with its iteration; hollow, dashed and struck if it is dead. */
+/** A circle with its iteration, wider for a long number; hollow, dashed and struck if dead. */
 export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
   const fill = isDead ? theme.panel : colourOf(theme, iteration < 0 ? 1 : iteration);
-  ctx.beginPath();
-  ctx.arc(x, y, r, 0, 7);
+  const style = font(Math.max(10.5, 0.95 * r), 680);
+  const isSaid = iteration >= 0 && r >= 6.5;
+  const half = isSaid ? Math.max(r, textWidth(ctx, String(iteration), style) / 2 + 4) : r;
+  roundRect(ctx, x - half, y - r, 2 * half, 2 * r, r);
   ctx.fillStyle = fill;
   ctx.fill();
   stroke(ctx, isDead ? theme.ink2 : theme.ink, 1.6, isDead ? [3, 2.4] : []);
@@ -202,8 +204,8 @@ export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
     ctx.lineTo(x + 0.7 * r, y - 0.7 * r);
     stroke(ctx, theme.ink2, 1.6);
   }
-  if (iteration < 0 || r < 6.5) return;
-  ctx.font = font(Math.max(10.5, 0.95 * r), 680);
+  if (!isSaid) return;
+  ctx.font = style;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   if (isDead) haloText(ctx, String(iteration), x, y + 0.5, theme.ink2, theme.panel);

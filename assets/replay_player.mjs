@@ -2,7 +2,7 @@
 // The instant is in the address as `at`, ns from the start of the step, so that a link opens it.
 
 import { animate, reducedMotion } from "./core.mjs";
-import { isFollowing } from "./live.mjs";
+import { isFollowing, setFollow } from "./live.mjs";
 import {
   beginOf, endOfReplay, frame, openKeys, positionOf, shareOf, stepFrom, timeAt,
 } from "./replay_model.mjs";
@@ -73,11 +73,12 @@ export class Player {
     this.#writeAt();
   }
 
-  /** The viewer goes to an instant: what plays, stops. */
+  /** The viewer goes to an instant: what plays, stops, and the newest step is not followed. */
   scrub(time) {
     this.pause();
     this.stopTokens?.();
     this.seek(time);
+    if (this.time < this.end) setFollow(false);
   }
 
   goHome() { this.scrub(this.start); }

@@ -202,7 +202,7 @@ export class Transport {
       ctx.fill();
       ctx.lineWidth = 1;
       ctx.strokeStyle = theme["compute-s"];
-      ctx.stroke();
+      if (w > 6) ctx.stroke();
       if (this.lanes.length > 40) continue;
       ctx.fillStyle = theme.ink2;
       ctx.fillText(String(iteration), x - 3, 1 + lane * step + step / 2 - 1);

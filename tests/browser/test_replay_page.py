@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tests.store.growing_trace import GrowingRun
 from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
 from vizdist.store.details import hex_id
@@ -244,3 +245,34 @@ def test_the_page_holds_together(
     assert not overflow(page)
     if lang == "en":
         assert not axe_faults(page)
+
+
+def test_a_run_that_goes_on_is_followed_at_its_end_until_the_viewer_goes_elsewhere(
+    tab: Tab, tmp_path: Path
+) -> None:
+    run = GrowingRun(tmp_path / "young.trace")
+
+    def grow(steps: int) -> None:
+        for _ in range(steps):
+            run.step()
+        run.turn()
+
+    run.register("g")
+    grow(2)
+    for url in serving(Library([run.folder.parent])):
+        page = tab(f"{url}t/{path_id(run.folder)}/replay?lang=en")
+        page.wait_for_function("() => window.__vizdist?.state().step === 2")
+        page.wait_for_function("() => window.__vizdist.state().count > 0")
+        assert state(page)["count"] == state(page)["events"]
+        grow(3)
+        page.wait_for_function("() => window.__vizdist.state().step === 5")
+        page.wait_for_function(
+            "() => window.__vizdist.state().count === window.__vizdist.state().events"
+        )
+        page.keyboard.press("Home")
+        expect(page.locator("#follow-run")).to_have_attribute("aria-pressed", "false")
+        grow(2)
+        expect(page.locator("#stepper")).to_contain_text("/ 7")
+        assert (state(page)["step"], state(page)["count"]) == (5, 0)
+        run.end()
+        expect(page.locator("#follow-run")).to_have_count(0)

@@ -17,7 +17,8 @@ from vizdist.i18n import Lang, t
 from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
-FOLLOWING = ("summary", "timeline", "rendezvous")  #: pages that can keep the newest step in view
+#: Pages that can keep the newest step in view.
+FOLLOWING = ("summary", "timeline", "replay", "rendezvous")
 
 
 def library_header(lang: Lang) -> list[Component]:

@@ -8,6 +8,7 @@ from tests.figures.golden_stages import client_rows, device_rows, golden
 from tests.figures.test_graph_stage import PS, WORKER, ends, row
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
+from vizdist.analysis.scopes import FRAME, group_id
 from vizdist.figures.graph_facts import NodeFacts, PairFacts, ScopeFacts, facts_of
 from vizdist.figures.graph_folding import Choice
 from vizdist.figures.graph_frames import frames_of
@@ -94,6 +95,22 @@ def test_a_loop_folds_to_a_tile_on_each_device_and_counts_its_iterations() -> No
     )
     assert isinstance(facts, ScopeFacts)
     assert (facts.iterations, len(facts.members)) == (3, loops[0]["count"])
+
+
+def test_a_loop_that_holds_another_counts_its_own_turns_alone() -> None:
+    rows = device_rows(NESTED)
+    runs = {"outer": 2, "inner": 7}
+    nodes = {
+        r.name: Measured(runs=runs["inner" if "inner" in r.name else "outer"])
+        for r in rows
+        if r.op == "NextIteration" and not r.name.startswith("_cloop")
+    }
+    graph = read_stage("device", rows)
+    outer = next(chain[0] for chain in frames_of(graph).values())
+    band = next(iter(graph.bands))
+    facts = facts_of(graph, {"device": rows}, StepMeasures(nodes), [group_id(outer, band, FRAME)])
+    assert isinstance(facts, ScopeFacts)
+    assert facts.iterations == 2
 
 
 def test_two_stages_over_one_another_have_one_x_for_what_is_in_both() -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from tracer.model.graph import Input
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
-from vizdist.analysis.scopes import ends_of, label_of
+from vizdist.analysis.scopes import ends_of, label_of, parse
 from vizdist.figures.graph_folding import FoldNode, Group, groups_with, outer_scopes
 from vizdist.figures.graph_frames import iterations_of
 from vizdist.figures.graph_identity import Coming, Going, StageFact, history, identity_of
 from vizdist.figures.graph_nodes import Look, look_of, short_name
 from vizdist.figures.graph_reasons import Why, why_of
 from vizdist.figures.graph_stage import PairEdge, StageGraph, device_of
-from vizdist.figures.graph_tiles import fold_nodes_of
+from vizdist.figures.graph_tiles import fold_nodes_of, turning_in
 
 _TURN = re.compile(r";\d+:\d+$")
 
@@ -279,7 +279,9 @@ def _folded_facts(
     total = sum(time for _, _, time in costs)
     label = label_of(name)
     box, device = graph.bands[band], device_of(band)
-    turns = iterations_of(graph, members, measures.nodes)
+    folded = parse(name)
+    own = turning_in(nodes, folded.name, members) if folded else []
+    turns = iterations_of(graph, own, measures.nodes)
     return ScopeFacts(name, label, box, device, tuple(costs), total, turns)
 
 

@@ -116,15 +116,22 @@ def _most_in_a_band(nodes: Iterable[FoldNode], depth: int) -> int:
 
 
 def _level_at(node: FoldNode, depth: int) -> Level | None:
-    return next(reversed(levels_of(node)[:depth]), None)
+    return next(reversed(levels_of(node)[: min(depth, _num_folding(node))]), None)
+
+
+def _num_folding(node: FoldNode) -> int:
+    """How many of its levels fold by themselves: a loop does so as a whole."""
+    levels = levels_of(node)
+    frames = [number for number, level in enumerate(levels, 1) if level.family == FRAME]
+    return frames[-1] if frames else len(levels)
 
 
 def _shown_level(node: FoldNode, depth: int, choice: Choice) -> Level | None:
     """The scope as part of which a node is shown; None: on its own."""
-    levels = levels_of(node)
-    for number, level in enumerate(levels, 1):
+    least = min(depth, _num_folding(node))
+    for number, level in enumerate(levels_of(node), 1):
         key = level.key(node.band)
-        folds = depth < NEVER and number >= min(depth, len(levels))
+        folds = depth < NEVER and number >= least
         if key in choice.folded or (folds and key not in choice.opened):
             return level
     return None

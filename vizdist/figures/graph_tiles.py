@@ -1,6 +1,6 @@
 """The tiles of one stage: which nodes share one, what it is called, where along x it may stand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -141,17 +141,28 @@ def _tile(stage: StageTiles, group: Group) -> Tile:
     return replace(tile, follows=writes, late=not writes)
 
 
+def is_loop(group: Group) -> bool:
+    folded = parse(group.id)
+    return group.is_folded and folded is not None and folded.family == FRAME
+
+
+def turning_in(nodes: Iterable[FoldNode], scope: str, members: Container[str]) -> list[str]:
+    """Those of a folded loop that turn in it, not in one within."""
+    return [n.id for n in nodes if n.frames[-1:] == (scope,) and n.id in members]
+
+
 def _label_width(graph: StageGraph, group: Group, text: str) -> float:
     if graph.looks[group.members[0]].kind in ("feed", "fetch"):
         text = f"fetch {text}"  # the canvas says which it is
+    if is_loop(group):
+        text = max(text, "99 iterations", key=len)  # stands below
     return min(LABEL_LIMIT, max(TILE, text_width(text)))
 
 
 def _label(graph: StageGraph, group: Group) -> str:
+    if is_loop(group):
+        return label_of(group.id)
     if group.is_folded:
-        folded = parse(group.id)
-        if folded and folded.family == FRAME:
-            return label_of(group.id)
         scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
         return scope_label(shared_scope(scopes))
     return short_name(graph.nodes[group.members[0]])

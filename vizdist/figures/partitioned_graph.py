@@ -8,7 +8,7 @@ from typing import Any
 
 from tracer.model.graph_table import STAGES, NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, Measured, StepMeasures
-from vizdist.analysis.scopes import FRAME, group_id, label_of, parse, scope_label, scope_of
+from vizdist.analysis.scopes import group_id, label_of, scope_label, scope_of
 from vizdist.figures.graph_bundles import Held, wires_json
 from vizdist.figures.graph_folding import AS_IT_OPENS, OPS, Choice, Group, levels_of, outer_scopes
 from vizdist.figures.graph_frames import iterations_of
@@ -19,7 +19,7 @@ from vizdist.figures.graph_ranks import phase_spans
 from vizdist.figures.graph_reasons import why_of
 from vizdist.figures.graph_shapes import TILE, Layout, Route
 from vizdist.figures.graph_stage import StageGraph, device_of, read_stage
-from vizdist.figures.graph_tiles import StageTiles, tiles_of
+from vizdist.figures.graph_tiles import StageTiles, is_loop, tiles_of, turning_in
 
 Json = dict[str, Any]
 
@@ -197,16 +197,16 @@ def _tile_json(stage: StageTiles, layout: Layout, group: Group, measures: StepMe
         "room": round(stage.widths[group.id] + 6, 1),
         "glyph": str(len(group.members)) if group.is_folded else look.glyph,
         "count": len(group.members),
-        "iterations": _iterations(stage.graph, group, measures),
+        "iterations": _iterations(stage, group, measures),
     }
 
 
-def _iterations(graph: StageGraph, group: Group, measures: StepMeasures) -> int:
+def _iterations(stage: StageTiles, group: Group, measures: StepMeasures) -> int:
     """Of a folded loop, how often it turned in the step; 0 for all else."""
-    folded = parse(group.id)
-    if not folded or folded.family != FRAME:
+    if not is_loop(group):
         return 0
-    return iterations_of(graph, group.members, measures.nodes)
+    own = turning_in(stage.nodes, group.scope, group.members)
+    return iterations_of(stage.graph, own, measures.nodes)
 
 
 class _Frames:
@@ -265,6 +265,7 @@ def _nodes(
                 "queueing": found.queueing,
                 "bytes": found.bytes,
                 "span": found.span,
+                "failed": bool(found.failed),
             }
         )
     return answer

@@ -8,7 +8,7 @@ import {
 } from "./core.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
 import {
-  drawBadge, drawMarks, drawPathNumbers, drawPathTiles, drawPathWires,
+  drawBadge, drawFailed, drawMarks, drawPathNumbers, drawPathTiles, drawPathWires,
 } from "./graph_marks.mjs";
 import {
   HOLLOW, TAGS, hueOf, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
@@ -276,20 +276,22 @@ function drawTile(ctx, scene, tile, level) {
     ctx.globalAlpha = 1;
     return;
   }
-  const { going: goes, coming } = scene.model.tiles.get(tile.id) ?? tile;
-  const fill = goes ? theme.sunk : tileFill(scene, tile);
-  const hue = goes || HOLLOW.has(tile.kind) ? theme.line2 : edgeOf(scene, tile);
+  const { going: goes, coming, failed } = scene.model.tiles.get(tile.id) ?? tile;
+  const fill = goes ? theme.sunk : failed ? theme.error : tileFill(scene, tile);
+  const usual = goes || HOLLOW.has(tile.kind) ? theme.line2 : edgeOf(scene, tile);
+  const hue = failed ? theme["error-s"] : usual;
   const isHovered = scene.hover?.id === tile.id;
   for (const shift of tile.count > 1 ? [5, 2.5, 0] : [0]) {
     const d = shift * zoom;
     tilePath(ctx, tile.count > 1 ? "stack" : tile.kind, x + d, y - d, half, zoom);
     ctx.fillStyle = fill;
     ctx.fill();
-    const isDashed = goes || (HOLLOW.has(tile.kind) && tile.count === 1);
+    const isDashed = goes || failed || (HOLLOW.has(tile.kind) && tile.count === 1);
     stroke(ctx, hue, isHovered ? 2.2 : 1.2, isDashed ? [3, 2.5] : []);
   }
   if (level.glyph) drawGlyph(ctx, tile.glyph, x, y, 2 * half, inkOn(fill, theme));
-  if (coming && level.glyph) drawBadge(ctx, scene, coming, x, y, half);
+  if (failed) drawFailed(ctx, scene, x, y, half);
+  else if (coming && level.glyph) drawBadge(ctx, scene, coming, x, y, half);
   ctx.globalAlpha = 1;
 }
 

@@ -32,6 +32,22 @@ export function drawBadge(ctx, { theme }, coming, x, y, half) {
   stroke(ctx, theme.ink, 1.3);
 }
 
+/** A cross at the corner of an op that ended with an error: its hue alone would not say so. */
+export function drawFailed(ctx, { theme }, x, y, half) {
+  const [cx, cy, arm] = [x + half, y - half, Math.min(3.4, half / 3)];
+  ctx.beginPath();
+  ctx.arc(cx, cy, 2 * arm, 0, 7);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  stroke(ctx, theme["error-s"], 1.2);
+  ctx.beginPath();
+  for (const side of [-1, 1]) {
+    ctx.moveTo(cx - arm, cy - side * arm);
+    ctx.lineTo(cx + arm, cy + side * arm);
+  }
+  stroke(ctx, theme["error-s"], 1.8);
+}
+
 /** What stays lit where only what the runtime added is asked for; null if nothing is asked. */
 export function addedIn(model) {
   const tiles = model.payload.tiles

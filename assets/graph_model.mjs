@@ -62,14 +62,15 @@ export function buildModel(payload) {
   return model;
 }
 
-/** Of a tile's nodes together: how they came to be there ("" if the client built any of them), and
- *  whether the next stage does without them all. */
+/** Of a tile's nodes together: how they came to be there ("" if the client built any of them),
+ *  whether the next stage does without them all, and whether one of them failed. */
 function fateOf(nodes) {
   const [first] = nodes;
   const isAlike = nodes.every((node) => node.coming === first.coming);
   const isAdded = nodes.length > 0 && nodes.every((node) => node.coming);
   const coming = isAdded ? (isAlike ? first.coming : "pass") : "";
-  return { coming, going: nodes.length > 0 && nodes.every((node) => node.going) };
+  const failed = nodes.some((node) => node.failed);
+  return { coming, failed, going: nodes.length > 0 && nodes.every((node) => node.going) };
 }
 
 /** neighbours: tile → {tiles, wires} that share an edge with it. */

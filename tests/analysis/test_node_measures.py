@@ -1,8 +1,11 @@
 """What a step measured at its nodes."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.store.sample_trace import training_step, write_trace
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.node_measures import measure_nodes
 from vizdist.store.trace import Trace, open_trace
 
@@ -33,3 +36,13 @@ def test_a_node_of_both_ends_keeps_its_key_and_bytes(trace: Trace) -> None:
     found = measure_nodes(trace, trace.step(2)).nodes["w"]
     assert found.key.endswith("edge_1_w;0:0")
     assert found.wait == 50
+
+
+def test_an_op_that_ended_with_an_error_is_counted_as_failed(tmp_path: Path) -> None:
+    spans = [
+        span._replace(flags=Flag.ERROR) if span.name in ("mm", "w") else span
+        for span in training_step(1)
+    ]
+    trace = open_trace(write_trace(tmp_path / "failed.trace", spans))
+    nodes = measure_nodes(trace, trace.step(1)).nodes
+    assert {name for name, node in nodes.items() if node.failed} == {"mm"}

@@ -111,11 +111,15 @@ def _in_short(error: str, most: int = 160) -> str:
 
 
 def _shown(trace: Trace, guilty: str, most: int = 5) -> Spans:
-    """Of the guilty task first, there the op that failed, else what began first."""
+    """Of the guilty task first, there the op that failed, else what stood deepest or began first.
+
+    Of spans that never ended the one that began last lies in the others.
+    """
     flagged = trace.all.take((trace.all.flags & (Flag.ERROR | Flag.UNFINISHED)) != 0)
+    is_open = (flagged.flags & Flag.UNFINISHED) != 0
     order = np.lexsort(
         (
-            flagged.start,
+            np.where(is_open, -flagged.start, flagged.start),
             ~flagged.is_kind("op.run"),
             flagged.step == 0,  # the run as a whole holds every error
             flagged.task != guilty,

@@ -18,7 +18,8 @@ NODE_KINDS = ("op.run", "rendezvous.send", "rendezvous.recv")
 class Measured:
     """One node in one step. A node that ran several times (a loop) has sums, and its first start.
 
-    In `dead` of its `runs` it had nothing to work on: the way not taken, or the end of a loop.
+    In `dead` of its `runs` it had nothing to work on: the way not taken, or the end of a loop. In
+    `failed` of them it was an op that ended with an error.
 
     `time`, `queueing` (ready, not run), `wait` (a recv whose value did not exist) and `start` (from
     the start of the step) are ns; `span` is its first span's id, 16 hex digits; `key` the
@@ -34,6 +35,7 @@ class Measured:
     dead: int = 0
     span: str = ""
     key: str = ""
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
     names, keys = own.text("name"), own.text("key")
     queueing = np.where(own.ready > 0, own.start - own.ready, 0)
     is_dead = (own.flags & Flag.DEAD) > 0
+    has_failed = own.is_kind("op.run") & ((own.flags & Flag.ERROR) > 0)
     for at in np.argsort(own.start, kind="stable"):
         old = found.get(names[at])
         new = Measured(
@@ -71,6 +74,7 @@ def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
             int(is_dead[at]),
             hex_id(int(own.span[at])),
             str(keys[at]),
+            int(has_failed[at]),
         )
         found[str(names[at])] = _joined(old, new) if old else new
     return found
@@ -85,6 +89,7 @@ def _joined(old: Measured, new: Measured) -> Measured:
         bytes=old.bytes + new.bytes,
         runs=old.runs + 1,
         dead=old.dead + new.dead,
+        failed=old.failed + new.failed,
     )
 
 

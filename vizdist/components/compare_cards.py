@@ -57,10 +57,11 @@ def path_card(found: Comparison, lang: Lang) -> Component:
     every = _beside([run.path for run in runs])
     apart = sorted(every, key=lambda key: min(every[key]) - max(every[key]))
     apart = [key for key in apart if len(set(every[key])) > 1]
-    rows = [Row(_path_head(key, lang), every[key], key.part) for key in apart]
+    rows = [Row(_path_head(key, lang), every[key], key.part) for key in apart[:PATH_ROWS]]
     total = Row(t("compare.path.total", lang), tuple(run.took for run in runs), "")
-    body = _table(runs, [*rows[:PATH_ROWS], total], micros, lang)
-    rest = _rest(runs, rows[PATH_ROWS:MOST_ROWS], micros, lang)
+    body = _table(runs, [*rows, total], micros, lang)
+    others = [Row(_path_words(key, lang), every[key], "") for key in apart[PATH_ROWS:MOST_ROWS]]
+    rest = _rest(runs, others, micros, lang)
     note = t("compare.path.note", lang)
     return card(title, [body, *rest], name="path", note=note)
 
@@ -100,8 +101,13 @@ def _part(name: str, lang: Lang) -> list[Component | str]:
 
 
 def _path_head(key: PathKey, lang: Lang) -> list[Component | str]:
+    name = key.name or t(f"shell.class.{key.part}", lang)
+    return [swatch(key.part), html.Span(name, title=_path_words(key, lang))]
+
+
+def _path_words(key: PathKey, lang: Lang) -> str:
     word = t(f"shell.class.{key.part}", lang)
-    return [swatch(key.part), html.Span(key.name or word, title=f"{key.name} {word}".strip())]
+    return f"{key.name} · {word}" if key.name else word
 
 
 def _titles(pairs: Iterable[Pair]) -> dict[str, str]:
@@ -114,9 +120,8 @@ def _titles(pairs: Iterable[Pair]) -> dict[str, str]:
     }
 
 
-def _pair(pair: Pair, titles: Mapping[str, str]) -> Component:
-    words = " → ".join(titles[device] for device in pair)
-    return html.Span(words, title=words)
+def _pair(pair: Pair, titles: Mapping[str, str]) -> str:
+    return " → ".join(titles[device] for device in pair)
 
 
 def _size(num_bytes: float) -> str:
@@ -164,11 +169,19 @@ def _table(
 def _rest(
     runs: Sequence[ComparedRun], rows: Sequence[Row], said: Callable[[float], str], lang: Lang
 ) -> list[Component]:
-    """What a card has no room for, to be opened."""
+    """What a card has no room for, to be opened; as one text, as cells cost a browser much."""
     if not rows:
         return []
+    cells = [[run.letter for run in runs], *([*map(said, row.numbers)] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    heads = ["", *(str(row.head) for row in rows)]
+    lines = [
+        "  ".join([*map(str.rjust, numbers, widths), head])
+        for numbers, head in zip(cells, heads, strict=True)
+    ]
     words = html.Summary(t("compare.more", lang, count=len(rows)))
-    return [html.Details([words, _table(runs, rows, said, lang)], className="more")]
+    listing = html.Pre("\n".join(lines), tabIndex=0)
+    return [html.Details([words, listing], className="more")]
 
 
 def _gap(row: Row) -> int:

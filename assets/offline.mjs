@@ -121,11 +121,14 @@ function turn() {
   dispatchEvent(new Event("resize"));
 }
 
-/** A link of the dashboard, `/t/RUN/PAGE?step=…`: the same page of this file. */
+/** A link of the dashboard, `/t/RUN/PAGE?step=…`: the same page of this file; of one that it does
+ *  not hold, the Timeline, where the same is lit. */
 function follow(path) {
   const [where, query = ""] = path.split("?");
   const asked = Object.fromEntries(new URLSearchParams(query));
-  history.pushState({}, "", `${location.pathname}${location.search}#${where.split("/").at(-1)}`);
+  const page = where.split("/").at(-1);
+  const shown = PAGES.includes(page) ? page : "timeline";
+  history.pushState({}, "", `${location.pathname}${location.search}#${shown}`);
   if (query) visit({ ...asked, t0: null, t1: null, window: null }, { replace: true });
   turn();
   apply();

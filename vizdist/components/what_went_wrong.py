@@ -167,7 +167,7 @@ _OPEN = ("task", "span", "began", "open")
 
 def _unmet(one: Alone, found: WhatWentWrong, view: View) -> Row:
     lang = view.lang
-    value = link(one.maker, proof(view, "timeline", found.step, f"span:{one.span}"))
+    value = link(one.maker, proof(view, "rendezvous", found.step, f"key:{one.key}"))
     return (
         one.task,
         [value, html.Code(_breakable(one.key))],

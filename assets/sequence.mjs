@@ -236,7 +236,9 @@ function unitPart(unit, words) {
   return element("g", { ...button, ...says, ...actionOf(unit) }, parts);
 }
 
-const actionOf = ({ calls, id, sel }) => (calls.length ? { "data-bundle": id } : { "data-sel": sel });
+const actionOf = ({ calls, id, sel }) => (
+  calls.length ? { "data-bundle": id } : { "data-sel": sel }
+);
 
 /** Labels lie over all lines, and are a part of what they name to a pointer only. */
 function labelParts(unit) {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -94,18 +95,24 @@ class Mailbox:
 
 #: The last one that was asked for, by trace: whoever looks at a step asks again and again.
 _LAST: WeakKeyDictionary[Spans, tuple[int, Mailbox]] = WeakKeyDictionary()
+_MAKING = Lock()
 
 
 def mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     """Of one client request."""
-    request, found = _LAST.get(trace.all, (0, None))
-    if found is None or request != step.trace_lo:
-        spans = trace.all.take(trace.step_places(step))
-        rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
-        rows.sort(key=lambda row: row.asked_ns)
-        found = Mailbox(rows, list(_client_ends(spans)))
-        _LAST[trace.all] = step.trace_lo, found
-    return found
+    with _MAKING:  # the cards of a page ask at once
+        request, found = _LAST.get(trace.all, (0, None))
+        if found is None or request != step.trace_lo:
+            found = _mailbox(trace, step)
+            _LAST[trace.all] = step.trace_lo, found
+        return found
+
+
+def _mailbox(trace: Trace, step: StepInfo) -> Mailbox:
+    spans = trace.all.take(trace.step_places(step))
+    rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
+    rows.sort(key=lambda row: row.asked_ns)
+    return Mailbox(rows, list(_client_ends(spans)))
 
 
 def transfers_of(trace: Trace, spans: Spans, step: StepInfo) -> list[Transfer]:

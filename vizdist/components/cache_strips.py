@@ -14,6 +14,8 @@ LEGEND: tuple[Cell, ...] = ("miss", "hit", "counted", "")
 
 
 def cache_strips_table(found: CacheStrips, current: int, lang: Lang) -> list[Component]:
+    if not found.strips:
+        return [html.P(t("rendezvous.caches.none", lang), className="hint")]
     used = {cell for strip in found.strips for cell in strip.cells}
     legend = [
         html.Span([_mark(cell), t(f"rendezvous.cell.{cell or 'none'}", lang)])

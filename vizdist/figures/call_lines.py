@@ -10,6 +10,7 @@ from vizdist.i18n.units import duration, micros, size
 
 Json = dict[str, Any]
 MOST = 40  #: calls of a bundle that can be looked at one by one, those that took longest
+FLAGS = ("dead", "notice", "failed", "unfinished", "deferred")
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -56,9 +57,11 @@ def _joined(calls: Sequence[Call], lang: Lang) -> Json:
     first = calls[0]
     known = [call for call in calls if call.served != UNKNOWN]
     moved, count = sum(call.bytes for call in calls), len(calls)
-    title = f"{count} {method_title(first.method)}"
-    came = sum(1 for call in calls if not (call.is_failed or call.is_unfinished))
-    reply = t("rendezvous.calls.values", lang, count=came, bytes=str(size(moved)))
+    title = f"{count:,} {method_title(first.method)}"
+    lost = sum(call.is_failed or call.is_unfinished for call in calls)
+    reply = t("rendezvous.calls.values", lang, count=count - lost, bytes=str(size(moved)))
+    notes = [t("rendezvous.calls.lost", lang, count=lost)] if lost else []
+    notes += [t("rendezvous.calls.deferred", lang)] if any(c.is_deferred for c in calls) else []
     return {
         **_ends(first),
         "served": min((call.served for call in known), default=UNKNOWN),
@@ -69,12 +72,10 @@ def _joined(calls: Sequence[Call], lang: Lang) -> Json:
         "label": title,
         "reply": reply if first.method == RECV else "",
         "held": "",
-        "note": t("rendezvous.calls.deferred", lang) if any(c.is_deferred for c in calls) else "",
+        "note": t("mechanisms.comma", lang).join(notes),
         "says": f"{title}: {first.source} → {first.target}",
-        **{name: all(getattr(call, f"is_{name}") for call in calls) for name in ("dead", "notice")},
-        **{name: any(getattr(call, f"is_{name}") for call in calls)
-           for name in ("failed", "unfinished", "deferred")},
-    }  # fmt: skip
+        **{flag: all(getattr(call, f"is_{flag}") for call in calls) for flag in FLAGS},
+    }
 
 
 def _call(call: Call, lang: Lang) -> Json:
@@ -98,10 +99,7 @@ def _call(call: Call, lang: Lang) -> Json:
         "sel": f"key:{call.key}" if call.key else f"rpc:{call.span}",
         "key": call.key,
         "span": call.span,
-        **{
-            name: getattr(call, f"is_{name}")
-            for name in ("dead", "notice", "failed", "unfinished", "deferred")
-        },
+        **{flag: getattr(call, f"is_{flag}") for flag in FLAGS},
     }
 
 

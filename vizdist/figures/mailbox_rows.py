@@ -130,8 +130,9 @@ def _by_iteration(rows: Iterable[Transfer]) -> list[Transfer]:
     return sorted(rows, key=lambda row: (row.frame, row.iteration))
 
 
-LEAST, MOST = 0.16, 0.6  #: share of the width left of the meeting line
-ROOM = (0.7, 0.8)  #: share of either side that the longest bar takes; its time stands beyond
+NONE, LEAST, MOST = 0.16, 0.36, 0.6  #: share left of the meeting line: no value early, or some
+ROOM = 0.8  #: share of the right side that the longest bar takes; its time stands beyond
+TIME = 0.2  #: share of the width that the time of a bar takes on the left side
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +159,12 @@ class Axis:
 def axis_of(rows: Sequence[Transfer]) -> Axis:
     early = math.sqrt(max((row.early_ns for row in rows), default=0))
     wait = math.sqrt(max((row.wait_ns for row in rows), default=0))
-    line = min(MOST, max(LEAST, early / ((early + wait) or 1)))
-    sides = [(line * ROOM[0], early), ((1 - line) * ROOM[1], wait)]
+    line = min(MOST, max(LEAST, early / (early + wait))) if early else NONE
+    sides = [(line - TIME, early), ((1 - line) * ROOM, wait)]
     return Axis(line, min((room / root for room, root in sides if root), default=0.0))
 
 
-def _round_times(scale: float, room: float, apart: float = 0.19) -> list[int]:
+def _round_times(scale: float, room: float, apart: float = 0.22) -> list[int]:
     """1, 2 or 5 of a power of ten (ns), from the longest that has room, at least `apart`."""
     if not scale:
         return []

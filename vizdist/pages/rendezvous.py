@@ -119,16 +119,17 @@ def _clients(trace: Trace, number: int) -> list[str]:
 
 def _headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
     """How many values crossed, how many were waited for, and which one longest."""
-    values: dict[str, object] = {"step": f"{step.number:,}", "count": len(found.rows)}
-    lost = sum(row.first == "nobody" for row in found.rows)
-    late = sum(row.first == "receiver" for row in found.rows)
-    if not found.rows:
+    asked = [row for row in found.rows if row.recv]
+    values: dict[str, object] = {"step": f"{step.number:,}", "count": len(asked)}
+    lost = sum(row.first == "nobody" for row in asked)
+    late = sum(row.first == "receiver" for row in asked)
+    if not asked:
         return rich("rendezvous.head.none", lang, **values)
     if lost:
         return rich("rendezvous.head.lost", lang, lost=lost, **values)
     if not late:
         return rich("rendezvous.head.early", lang, **values)
-    longest = max(found.rows, key=lambda row: row.wait_ns)
+    longest = max(asked, key=lambda row: row.wait_ns)
     titles = short_titles(found.rows)
     values |= {"tensor": longest.tensor, "task": titles[longest.target], "late": late}
     return rich("rendezvous.head.late", lang, time=time_text(longest.wait_ns), **values)

@@ -8,7 +8,12 @@ import pytest
 
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.cli import main as tracer
-from tracer.model.trace_folder import LOGS, Flag, TaskRecord
+from tracer.model.step import trace_of_step
+from tracer.model.trace_folder import LOGS, Flag, Manifest, TaskRecord
+from tracer.record.clock import FakeClock
+from tracer.record.manifest import write_manifest
+from tracer.record.recorder import Recorder
+from tracer.record.sink import Sink
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.analysis.wrong_report import facts_of, fate_text
@@ -193,3 +198,52 @@ def test_a_run_that_was_interrupted_says_how_each_task_ended(tmp_path: Path) -> 
     text = report_text(trace)
     for words in ("left cleanly", "was killed", "was lost"):
         assert words in text
+
+
+def test_a_task_that_never_came_up_is_told_with_its_address_and_last_answer(
+    tmp_path: Path,
+) -> None:
+    """R01: one wait a missing task."""
+    folder, scratch = tmp_path / "x.trace", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    error = "worker:2: waited 3 s for 1 of 3 tasks: worker:2 at 10.0.0.2:2222: refused"
+    write_manifest(folder, Manifest("run-1", outcome="failed", error=error))
+    clock = FakeClock(EPOCH)
+    master = Recorder(scratch, "worker:0", clock=clock)
+    for peer, problem in (("worker:1", ""), ("worker:2", "refused")):
+        with master.span("session.wait", trace_of_step("run-1", "run", 0), name=peer) as span:
+            span.set("vizdist.peer", peer)
+            span.set("server.address", f"10.0.0.{peer[-1]}:2222")
+            if problem:
+                span.fail(ConnectionError(problem))
+            clock.advance(3_000_000_000)
+    sink = Sink(folder, scratch)
+    sink.turn(clock.now_ns(), at_end=True)
+    sink.tell()
+    sink.close()
+    trace = open_trace(folder)
+    [absent] = wrong(trace).absent
+    assert (absent.task, absent.address, absent.waited_ns) == ("worker:2", "10.0.0.2:2222", 3e9)
+    assert "refused" in absent.error
+    text = report_text(trace)
+    assert "Tasks that never came up" in text
+    assert "10.0.0.2:2222" in text
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_worker_that_is_killed_is_found_with_what_it_left_open(tmp_path: Path) -> None:
+    out = tmp_path / "killed.trace"
+    cluster = ["--strategy", "parameter_server_v1", "--ps", "1", "--workers", "2", "--steps", "12"]
+    flags = ["--fault", "kill:worker:1@step:4", "--out", str(out)]
+    assert tracer(["run", "digits-mlp", *cluster, *flags]) == 1
+    found = wrong(open_trace(out))
+    assert (found.task, found.step, found.root) == ("worker:1", 4, None)
+    assert found.address
+    assert found.unfinished
+    assert found.unfinished[0].task == "worker:1"
+    [killed] = [one for one in found.seen if one.outcome == "killed"]
+    assert killed.task == "worker:1"
+    assert "SIGKILL" in killed.error
+    assert found.seen[0].task == "worker:1", "it was heard of least recently"

@@ -124,8 +124,9 @@ export class Hands {
 
   showTip(hit, x, y) {
     const { surface } = this.view;
-    const { over, words, state } = this.view;
-    const [title, ...more] = tipLines({ model: this.modelOf(hit), over, words, state }, hit);
+    const { over, words, state, path } = this.view;
+    const seen = { model: this.modelOf(hit), over, words, state, path };
+    const [title, ...more] = tipLines(seen, hit);
     this.tip.replaceChildren(title, ...more.map((line) => {
       const row = document.createElement("small");
       row.textContent = line;

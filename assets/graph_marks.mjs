@@ -9,7 +9,8 @@ import { focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.
 const BADGE = 6.5; // radius of the sign that a node was added
 const NUMBER_ZOOM = 1.1; // from here on the critical path is numbered
 
-/** A plus at the corner of what was added, a ring for a part of a control loop. */
+/** A plus at the corner of what was added, a ring for a part of a control loop, a wave for what an
+ *  optimization changed. */
 export function drawBadge(ctx, { theme }, coming, x, y, half) {
   const [cx, cy] = [x + half, y - half];
   ctx.beginPath();
@@ -23,6 +24,9 @@ export function drawBadge(ctx, { theme }, coming, x, y, half) {
     ctx.moveTo(cx + 4.6, cy - 3.6);
     ctx.lineTo(cx + 1.9, cy - 2.3);
     ctx.lineTo(cx + 4.4, cy - 0.6);
+  } else if (coming === "changed") {
+    ctx.moveTo(cx - 3.4, cy + 0.6);
+    ctx.bezierCurveTo(cx - 1.4, cy - 4, cx + 1.4, cy + 4, cx + 3.4, cy - 0.6);
   } else {
     ctx.moveTo(cx - 3, cy);
     ctx.lineTo(cx + 3, cy);
@@ -51,7 +55,7 @@ export function drawFailed(ctx, { theme }, x, y, half) {
 /** What stays lit where only what the runtime added is asked for; null if nothing is asked. */
 export function addedIn(model) {
   const tiles = model.payload.tiles
-    .filter(({ id }) => model.tiles.get(id).nodes.some((node) => node.coming));
+    .filter(({ id }) => model.tiles.get(id).nodes.some((one) => one.coming || one.changed));
   const wires = model.payload.wires.filter((wire) => wire.isPair);
   return { tiles: new Set(tiles.map(({ id }) => id)), wires: new Set(wires.map(({ id }) => id)) };
 }

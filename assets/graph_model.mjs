@@ -62,13 +62,15 @@ export function buildModel(payload) {
   return model;
 }
 
-/** Of a tile's nodes together: how they came to be there ("" if the client built any of them),
+/** Of a tile's nodes together: how they came to be there ("" if the client built any of them
+ *  and none was changed),
  *  whether the next stage does without them all, and whether one of them failed. */
 function fateOf(nodes) {
   const [first] = nodes;
   const isAlike = nodes.every((node) => node.coming === first.coming);
   const isAdded = nodes.length > 0 && nodes.every((node) => node.coming);
-  const coming = isAdded ? (isAlike ? first.coming : "pass") : "";
+  const isChanged = nodes.some((node) => node.changed);
+  const coming = isAdded ? (isAlike ? first.coming : "pass") : isChanged ? "changed" : "";
   const failed = nodes.some((node) => node.failed);
   return { coming, failed, going: nodes.length > 0 && nodes.every((node) => node.going) };
 }

@@ -21,9 +21,17 @@ export function tipLines(view, hit) {
   return [
     first,
     where && why ? `${where} · ${why}` : why,
-    plain(words.comings?.[node.coming], node),
+    plain(words.comings?.[node.coming || (node.changed ? "changed" : "")], node),
     plain(words.goings?.[node.going], node),
+    placeOf(view, tile.id),
   ].filter(Boolean);
+}
+
+/** Where on the critical path a tile is, while that is shown. */
+function placeOf({ path, words, state }, id) {
+  const numbers = state.mark === "path" && path?.tiles.get(id);
+  if (!numbers) return "";
+  return words.on_path.replace("{number}", numbers[0]).replace("{count}", path.count);
 }
 
 /** A text of the catalogue without its bold marks, with what it names put in. */

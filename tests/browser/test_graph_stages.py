@@ -1,4 +1,4 @@
-"""The stages of the graph on captured runs: turning into each other, two at once, what was added."""
+"""The stages of the graph on captured runs: how one turns into another, two at once, what is new."""
 
 import re
 import subprocess
@@ -233,8 +233,9 @@ def test_the_critical_path_is_lit_in_the_order_of_the_analysis(tab: Tab, served:
 def test_one_transfer_says_how_many_there_would_be_for_its_uses(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("dedup"))
     graph = step_graph(served.trace("dedup"), 1).stages["device"]
+    near = "/job:worker/replica:0/task:0"
     recv = next(row.name for row in graph if row.op == "_Recv" and row.attrs["_src"] == "a"
-                and row.attrs["recv_device"].startswith("/job:worker/replica:0/task:0"))  # fmt: skip
+                and row.attrs["recv_device"].startswith(near))  # fmt: skip
     page.evaluate("id => window.__vizdist.select({type: 'edge', id})", recv)
     facts = page.locator("#graph-facts")
     expect(facts).to_contain_text("1 for 4 uses")

@@ -1,11 +1,13 @@
 """A node through the stages: what was added, out of what, what went and why; loops as scopes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.figures.golden_stages import client_rows, device_rows, golden
 from tests.figures.test_graph_stage import PS, WORKER, ends, row
+from tracer.cli import main as tracer
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.analysis.scopes import FRAME, group_id
@@ -15,6 +17,8 @@ from vizdist.figures.graph_frames import frames_of
 from vizdist.figures.graph_identity import identity_of
 from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.partitioned_graph import graph_payload, graph_payloads
+from vizdist.figures.step_graph import step_graph
+from vizdist.store.trace import open_trace
 
 WHILE, NESTED = "vi_while__grpc", "vii_nested_while__grpc"
 GPU = WORKER.replace("CPU", "GPU")
@@ -154,3 +158,20 @@ def test_a_tensor_that_goes_on_to_a_second_device_of_the_task_keeps_its_source(k
     assert (second.src, second.dsts, second.via) == ("v", ["b"], "r")
     payload = graph_payload({"device": rows}, "device")
     assert [wire["parts"][0]["src"] for wire in payload["wires"]] == ["v", "v"]
+
+
+def test_optimizations_say_what_they_did_and_their_nodes_are_told_as_gone_and_changed(
+    tmp_path: Path,
+) -> None:
+    passes = "fold_constants,merge_common_subexpressions"
+    run = ["run", "diamond", "--passes", passes, "--in-process", "--out", str(tmp_path / "t")]
+    assert tracer(run) == 0
+    trace = open_trace(tmp_path / "t")
+    found = step_graph(trace, 1)
+    assert [one.name for one in found.passes] == passes.split(",")
+    pruned = read_stage("pruned", found.stages["pruned"])
+    gone = identity_of(pruned, found.stages).going
+    assert len(gone) == sum(one.removed for one in found.passes) > 0
+    assert set(gone.values()) == {"pass"}
+    placed = identity_of(read_stage("placed", found.stages["placed"]), found.stages)
+    assert len(placed.changed) == sum(one.changed for one in found.passes)

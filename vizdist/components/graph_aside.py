@@ -20,6 +20,7 @@ from vizdist.figures.graph_facts import (
     ScopeFacts,
 )
 from vizdist.figures.graph_identity import StageFact
+from vizdist.figures.graph_passes import KINDS, PassChange
 from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
@@ -100,6 +101,7 @@ def _placement(facts: NodeFacts, lang: Lang) -> Component:
     words: list[Component] = [html.P(rich(f"graph.why.{why.key}", lang, **values))]
     words += [html.P(t("graph.why.folded", lang))] if why.is_folded else []
     words += [_came(facts, lang)] if facts.coming else []
+    words += [html.P(rich("graph.coming.changed", lang))] if facts.changed else []
     words += [html.P(rich(f"graph.going.{facts.going}", lang))] if facts.going else []
     return html.Div([html.Div(top, className="placement-head"), *words], className="placement")
 
@@ -311,6 +313,20 @@ def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
             else []
         ),
     ]
+
+
+def optimizations(passes: Sequence[PassChange], lang: Lang) -> list[Component]:
+    """What the passes did that were asked for; nothing where none was."""
+    rows = [(one.name, _did(one, lang)) for one in passes]
+    return [_part(t("graph.fact.passes", lang), _rows(rows))] if rows else []
+
+
+def _did(one: PassChange, lang: Lang) -> str:
+    counts = zip(KINDS, one[1:], strict=True)
+    said = [
+        t(f"graph.fact.{kind}", lang, number=f"{number:,}") for kind, number in counts if number
+    ]
+    return " · ".join(said) or t("graph.fact.did_nothing", lang)
 
 
 def _named(pairs: Sequence[PairFacts]) -> list[tuple[PairFacts, str]]:

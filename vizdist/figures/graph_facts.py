@@ -52,6 +52,7 @@ class NodeFacts:
     why: Why
     requested: str
     coming: Coming
+    changed: bool
     origin: str
     going: Going
     shape: str
@@ -201,6 +202,7 @@ def _node_facts(
         why=why_of(graph.nodes, row),
         requested=row.requested_device,
         coming=identity.coming.get(name, ""),
+        changed=name in identity.changed,
         origin=identity.origins.get(name, ""),
         going=identity.going.get(name, ""),
         shape=" ".join(f"{dtype} {list(shape)}" for dtype, shape in row.specs[:1]),

@@ -24,9 +24,13 @@ _COPY = "/replicate/"  #: in the name of a constant's copy, after the constant's
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Of one stage: what came, out of what, and what goes with the next stages."""
+    """Of one stage: what came, out of what, and what goes with the next stages.
+
+    `changed` are the client's own nodes that an optimization made into something else.
+    """
 
     coming: Mapping[str, Coming] = field(default_factory=dict)
+    changed: frozenset[str] = frozenset()
     origins: Mapping[str, str] = field(default_factory=dict)
     going: Mapping[str, Going] = field(default_factory=dict)
 
@@ -38,7 +42,8 @@ def identity_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> I
         for name, row in graph.nodes.items()
         if (found := how_it_came(row, _names(stages.get("full", ()))))
     }
-    return Identity(coming, _origins(graph, coming), _going(graph, stages))
+    changed = frozenset() if graph.stage in ("full", "pruned") else _changed(graph, stages)
+    return Identity(coming, changed, _origins(graph, coming), _going(graph, stages))
 
 
 def how_it_came(row: NodeRow, client: frozenset[str]) -> Coming:
@@ -94,6 +99,14 @@ def _nearest(start: str, near: Mapping[str, Sequence[str]], added: Mapping[str, 
         seen.update(fresh)
         pending.extend(fresh)
     return ""
+
+
+def _changed(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> frozenset[str]:
+    """Optimizations run between pruning and the cut; what each node was and takes tells."""
+    before = {row.name: (row.op, row.inputs) for row in stages.get("pruned", ())}
+    after = {row.name: (row.op, row.inputs) for row in stages.get("placed", ())}
+    names = {name for name, was in before.items() if name in after and after[name] != was}
+    return frozenset(name for name, row in graph.nodes.items() if row.name in names)
 
 
 def _going(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> dict[str, Going]:

@@ -1,11 +1,10 @@
 """The critical path of a step as the graph takes it: names of nodes, keys of pairs, in order."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.critical_path import critical_path
 from vizdist.store.trace import StepInfo, Trace
 
 Json = dict[str, Any]
@@ -25,13 +24,3 @@ def path_payload(trace: Trace, step: StepInfo | None) -> Json:
             for piece, name, key in named
         ]
     }
-
-
-def slack_by_name(trace: Trace, found: CriticalPath) -> Mapping[str, int]:
-    """The least slack of all that ran under a name, ns."""
-    places = np.fromiter(found.slack, np.int64, len(found.slack))
-    names = trace.all.take(places).text("name").tolist()
-    least: dict[str, int] = {}
-    for name, slack in zip(names, found.slack.values(), strict=True):
-        least[name] = min(slack, least.get(name, slack))
-    return least

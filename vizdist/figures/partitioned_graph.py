@@ -258,6 +258,7 @@ def _nodes(
                 "device": device_of(graph.band_of[name]),
                 **_why(graph, row),
                 "coming": identity.coming.get(name, ""),
+                "changed": name in identity.changed,
                 "origin": identity.origins.get(name, ""),
                 "going": identity.going.get(name, ""),
                 "time": found.time,

@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures, measure_nodes
 from vizdist.analysis.steps import shown_step
+from vizdist.figures.graph_passes import PassChange, passes_of
 from vizdist.store.problems import Problem
 from vizdist.store.trace import StepInfo, Trace
 
 
 @dataclass(frozen=True, slots=True)
 class StepGraph:
-    """`tasks` are those whose client runs a step of this number, each with a graph of its own."""
+    """`tasks` are those whose client runs a step of this number, each with a graph of its own.
+
+    `passes` are the optimizations that the graph went through.
+    """
 
     stages: Mapping[str, Sequence[NodeRow]]
     measures: StepMeasures
     step: StepInfo | None
     tasks: tuple[str, ...]
     problems: tuple[Problem, ...]
+    passes: tuple[PassChange, ...] = ()
 
     def stage(self, wanted: str | None) -> str:
         """The wanted stage if the trace holds it, else the last it holds; "" if it holds none."""
@@ -40,4 +45,5 @@ def step_graph(trace: Trace, number: int | None, task: str = "") -> StepGraph:
     if table is None:
         return StepGraph({}, NOTHING_MEASURED, step, tasks, ())
     measures = measure_nodes(trace, step) if step else NOTHING_MEASURED
-    return StepGraph(table.stages, measures, step, tasks, table.problems)
+    passes = passes_of(trace, table)
+    return StepGraph(table.stages, measures, step, tasks, table.problems, passes)

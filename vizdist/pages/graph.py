@@ -10,12 +10,12 @@ from dash.development.base_component import Component
 from vizdist.analysis.selection import Selection
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty
-from vizdist.components.graph_aside import aside, gone
+from vizdist.components.graph_aside import aside, gone, optimizations
 from vizdist.components.graph_list import graph_list
 from vizdist.components.graph_toolbar import clients, legend, stops, toolbar
 from vizdist.components.view import Route, View, view_of
 from vizdist.components.what_if import what_if_of_selection
-from vizdist.figures.graph_facts import facts_of
+from vizdist.figures.graph_facts import GraphFacts, facts_of
 from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
 from vizdist.figures.step_graph import StepGraph, step_graph
@@ -122,7 +122,8 @@ def _facts(
     if facts is None:
         return gone(names[0], stage, lang)
     tried = what_if_of_selection(trace, selection, found.step, lang)
-    return aside(facts, found.step, lang, tried)
+    did = optimizations(found.passes, lang) if isinstance(facts, GraphFacts) else []
+    return [*aside(facts, found.step, lang, tried), *did]
 
 
 def register(app: Dash, library: Library) -> None:

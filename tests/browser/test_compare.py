@@ -78,13 +78,21 @@ def test_a_row_of_the_library_leads_to_two_runs_side_by_side(
     expect(page.get_by_role("heading", name="Choose what to compare fast with")).to_be_visible()
 
 
-def test_both_steps_are_drawn_on_one_clock(tab: Tab, url: str, folder: Path) -> None:
-    page = tab(compared(url, folder, "fast", "slow"))
+@pytest.mark.parametrize("width", [1440, 390])
+def test_both_steps_are_drawn_on_one_clock(tab: Tab, url: str, folder: Path, width: int) -> None:
+    page = tab(compared(url, folder, "fast", "slow"), width=width)
     expect(page.locator(".clock-run")).to_have_count(2)
     ends = page.locator(".clock-end span").evaluate_all(
         "spans => spans.map(span => Number.parseFloat(span.style.left))"
     )
     assert ends[1] / ends[0] == pytest.approx((FAST_NS + LATE) / FAST_NS, rel=0.001)
+    axis, *tracks = (
+        page.locator(part).first.bounding_box() for part in (".clock-axis", ".clock-track")
+    )
+    assert axis is not None
+    for track in tracks:
+        assert track is not None
+        assert (track["x"], track["width"]) == pytest.approx((axis["x"], axis["width"]), abs=1)
     fast, slow = (
         page.locator(".clock-run").nth(place).locator(".fill-compute").first.bounding_box()
         for place in (0, 1)

@@ -77,7 +77,7 @@ def _clock(runs: Sequence[ComparedRun], lang: Lang) -> Component:
             html.Div(axis, className="clock-axis", **HIDDEN),
             *(_run(run, clock_ns, places, lang) for run in runs),
         ],
-        className="clock",
+        className="one-clock",
     )
 
 

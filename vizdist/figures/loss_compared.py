@@ -24,7 +24,7 @@ def compared_losses(
     lines: Mapping[str, Sequence[Point]], step: int | None, theme: Theme, words: Mapping[str, str]
 ) -> go.Figure:
     """`lines` are (step, loss) by letter; `words` holds `steps` and `loss` for the hover."""
-    figure = blank(theme, margin={"l": 34, "r": 14, "t": 12, "b": 26})
+    figure = blank(theme, margin={"l": 34, "r": 14 * SCALE[theme], "t": 12, "b": 26})
     set_axes(figure, lines)
     if step is not None:
         figure.add_vline(x=step, line={"color": TOKENS[theme]["line2"], "width": 1})

@@ -11,6 +11,7 @@ import { eventTable, make, panels } from "./replay_panels.mjs";
 import { Player } from "./replay_player.mjs";
 import { replayProbe } from "./replay_probe.mjs";
 import { Transport } from "./replay_transport.mjs";
+import { parseSelection } from "./selection.mjs";
 import { textures } from "./shapes.mjs";
 import { sourceOf } from "./sources.mjs";
 
@@ -29,6 +30,11 @@ export class ReplayView extends GraphView {
       shown: (isAtOnce) => this.showFrame(isAtOnce), moved: () => this.repaint(),
     });
     this.facts = document.getElementById("replay-facts");
+    const chosen = (event) => { // the shell carries it to the store
+      const name = event.target.closest?.("[data-sel]")?.dataset.sel;
+      if (name) this.published = parseSelection(name);
+    };
+    this.facts.addEventListener("click", chosen);
     this.table = make("section", { class: "timeline-table", hidden: true, tabindex: "-1" });
     host.append(this.table);
     this.transport = new Transport(this);
@@ -104,14 +110,16 @@ export class ReplayView extends GraphView {
     this.showFrame(true);
   }
 
-  /** What is selected is ringed; where it was chosen elsewhere, the replay goes to its begin. */
+  /** What is selected is ringed. Who chose it here stays at the instant; who comes with it from
+   *  elsewhere, or from the search, goes to where it begins. */
   select() {
     super.select();
     if (!this.replay) return;
     const before = this.chosen;
     this.chosen = find(this.replay, this.state.sel);
     const isNews = JSON.stringify(before) !== JSON.stringify(this.chosen);
-    const isOwn = JSON.stringify(this.state.sel) === JSON.stringify(this.published);
+    const isOwn = this.isChoosing
+      || JSON.stringify(this.state.sel) === JSON.stringify(this.published);
     if (this.chosen && isNews && !isOwn) this.player.scrub(beginOf(this.replay, this.chosen));
     else if (this.now && isNews) this.showPanels(true);
   }

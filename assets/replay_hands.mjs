@@ -14,16 +14,19 @@ export class ReplayHands extends Hands {
     };
     return {
       ...handlers,
-      click: (x, y) => onToken(x, y, (row) => view.chooseRow(row), () => {
-        view.published = null;
-        handlers.click(x, y);
-      }),
+      click: (x, y) => onToken(x, y, (row) => view.chooseRow(row), () => handlers.click(x, y)),
       hover: (x, y) => onToken(x, y, (row) => this.tell(row, x, y), () => {
         if (this.toldRow !== undefined) this.hideTip();
         this.toldRow = undefined;
         handlers.hover(x, y);
       }),
     };
+  }
+
+  choose(hit) {
+    this.view.isChoosing = true;
+    super.choose(hit);
+    this.view.isChoosing = false;
   }
 
   /** The name of a token, beside it. */

@@ -110,7 +110,10 @@ function stateOf(replay, now, words, row) {
     since > 0 && since < Infinity ? formatNs(since) : "",
     state === "flight" && bytes ? formatBytes(bytes) : "",
   ];
-  const said = [words.states[state] ?? "", isDead ? words.dead : ""];
+  const isDeferred = now.states[row] === WAITING && keyHas(replay, row, FLAG.DEFERRED);
+  const said = [
+    words.states[state] ?? "", isDead ? words.dead : "", isDeferred ? words.deferred : "",
+  ];
   return [said, facts].map((parts) => parts.filter(Boolean).join(" · ")).filter(Boolean);
 }
 

@@ -84,6 +84,7 @@ function keyForm(replay, name, row) {
     if (keyHas(replay, row, FLAG.DEAD)) return "sent_dead";
     return key.asked[row] <= key.sent[row] ? "sent_awaited" : "sent";
   }
+  if (name === "asked" && keyHas(replay, row, FLAG.DEFERRED)) return "asked_deferred";
   if (name === "asked") return key.sent[row] <= key.asked[row] ? "asked_late" : "asked";
   return name === "taken" && keyHas(replay, row, FLAG.DEAD) ? "taken_dead" : name;
 }

@@ -196,18 +196,31 @@ def test_a_click_on_a_token_selects_its_key_and_the_instant_stays(
     assert state(page)["time"] == time
 
 
-def test_a_mailbox_that_is_clicked_moves_to_where_its_key_begins(
-    tab: Tab, served: Dashboard, trace: Trace
+def test_what_is_chosen_on_the_page_is_lit_in_the_strip_and_the_instant_stays(
+    tab: Tab, served: Dashboard
 ) -> None:
     page = opened(tab, served)
     times = instants(page, "tensor")
-    go_to(page, times[len(times) // 2])
+    time = times[len(times) // 2]
+    go_to(page, time)
     row = page.locator(".mailbox").nth(1)
-    key = (row.get_attribute("data-sel") or "").removeprefix("key:")
+    name = row.locator("b").get_attribute("title") or ""
     row.click()
-    spans = trace.spans(step=trace.steps[0], kinds=("rendezvous.send", "rendezvous.recv"))
-    begin = int(spans.start[spans.text("key") == key].min()) - trace.steps[0].start
-    page.wait_for_function(f"() => window.__vizdist.state().time === {begin}")
+    expect(page.locator("#strip .selected")).to_contain_text(name)
+    expect(page.locator(".mailbox").nth(1)).to_have_attribute("aria-pressed", "true")
+    assert state(page)["time"] == time
+
+
+def test_what_a_search_picks_is_where_the_replay_goes(
+    tab: Tab, served: Dashboard, trace: Trace
+) -> None:
+    page = opened(tab, served)
+    page.locator("#search").fill("body_mul")
+    page.locator("#found .option").first.click()
+    page.wait_for_function("() => window.__vizdist.state().time > 0")
+    spans = trace.spans(step=trace.steps[0])
+    starts = {start - trace.steps[0].start for start in spans.start.tolist()}
+    assert state(page)["time"] in starts
 
 
 def test_whoever_arrives_with_a_selection_stands_where_it_begins(

@@ -13,7 +13,7 @@ from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.lit_keys import lit_keys
-from vizdist.analysis.mailbox import Mailbox, Transfer, mailbox
+from vizdist.analysis.mailbox import Mailbox, Transfer, crosses, mailbox
 from vizdist.store.trace import Trace, open_trace
 
 KEY = training_step(1)[2].key
@@ -140,6 +140,14 @@ def test_a_link_lights_what_went_along_it_and_nothing_else(opened: Opened) -> No
         assert sorted(kinds) == ["rendezvous.recv", "rendezvous.send"]
     for name in ("worker:0→ps:0", "ps:0", "ps:0→"):
         assert not len(lit_by(trace, {"type": "link", "id": name}, 1).selected)
+
+
+def test_only_what_leaves_its_device_crosses(opened: Opened) -> None:
+    assert crosses(opened())
+    assert crosses(opened(rendezvous_recv=None))  # there still is a call
+    assert crosses(opened(rpc_client=None))
+    fed = {"flags": Flag.CLIENT_EDGE}
+    assert not crosses(opened(rpc_client=None, rendezvous_recv=fed))
 
 
 def test_times_of_a_mailbox_count_from_the_start_of_its_step(opened: Opened) -> None:

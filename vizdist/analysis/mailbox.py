@@ -115,6 +115,17 @@ def _mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     return Mailbox(rows, list(_client_ends(spans)))
 
 
+def crosses(trace: Trace) -> bool:
+    """Whether anything went from one device to another, or one task called another."""
+    for segment in trace.segments:
+        inner = segment.is_kind("rendezvous.recv") & (
+            (segment.columns["flags"] & Flag.CLIENT_EDGE) == 0
+        )
+        if (inner | segment.is_kind("rpc.client")).any():
+            return True
+    return False
+
+
 def transfers_of(trace: Trace, spans: Spans, step: StepInfo) -> list[Transfer]:
     """The recvs among the spans of a step that bring a value from one device to another."""
     parts = recv_parts(trace, spans)

@@ -11,6 +11,7 @@ import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
+from vizdist.analysis.mailbox import crosses
 from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon, link
 from vizdist.components.view import Page, View
@@ -76,12 +77,19 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     if name in _KEYS:
         attributes["data-key"] = _KEYS[name]
     kind = "rail-item ends-group" if name in _GROUP_ENDS else "rail-item"
-    if name in ("graph", "replay") and trace is not None and not trace.graphs:
-        attributes |= {"title": t("graph.no_graph", view.lang), "aria-disabled": "true"}
+    if trace is not None and (key := _missing(name, trace)):
+        attributes |= {"title": t(key, view.lang), "aria-disabled": "true"}
         attributes["data-bare"] = "step"  # while the run goes on it may yet come
     children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
     chosen = f"?runs={view.trace}" if name == "compare" and view.trace else ""
     return link(children, view.href(page.PATH) + chosen, kind=kind, **attributes)
+
+
+def _missing(name: str, trace: Trace) -> str:
+    """The text that says what a run lacks for a page; "" where it has what is shown there."""
+    if name in ("graph", "replay") and not trace.graphs:
+        return "graph.no_graph"
+    return "rendezvous.nothing_crossed" if name == "rendezvous" and not crosses(trace) else ""
 
 
 def register(app: Dash) -> None:

@@ -10,7 +10,7 @@ from vizdist.analysis.bytes_moved import Pair
 from vizdist.analysis.cache_strips import cache_strips
 from vizdist.analysis.call_sequence import CallSequence, call_sequence
 from vizdist.analysis.lit_keys import LitKeys, lit_keys
-from vizdist.analysis.mailbox import Mailbox, Traffic, mailbox
+from vizdist.analysis.mailbox import Mailbox, Traffic, crosses, mailbox
 from vizdist.analysis.mechanisms.calls import methods_of
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import shown_step
@@ -62,10 +62,7 @@ def _nothing(trace: Trace) -> str:
     """Why the page has nothing to show; "" where it has."""
     if not trace.steps:
         return "no_steps"
-    if trace.all.is_kind("rpc.client").any():
-        return ""
-    crossed = any(mailbox(trace, step).rows for step in trace.steps[:2])
-    return "" if crossed else "nothing_crossed"
+    return "" if crosses(trace) else "nothing_crossed"
 
 
 def _card(name: str, body: Children, lang: Lang) -> Component:

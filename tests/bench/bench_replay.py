@@ -1,7 +1,7 @@
 """A random scrub through a step of a hundred thousand spans, and how fast a step plays.
 
 The budgets are 100 ms for a scrub (state, lists and canvas) and 30 frames a second with 300
-elements: tiles, edges, wires and tokens. The long step is a loop over two devices, the other one a
+elements: tiles, edges, wires and tokens; what a frame costs is told beside it. The long step is a loop over two devices, the other one a
 convolutional network on a ps.
 """
 
@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium_path, serving
@@ -51,6 +52,12 @@ def capture(folder: Path, run: tuple[str, ...]) -> Path:
     return folder
 
 
+def browser_cpu_ms() -> float:
+    """What all processes of the browser have used so far."""
+    own = psutil.Process().children(recursive=True)
+    return 1000 * sum(sum(one.cpu_times()[:2]) for one in own)
+
+
 def opened(browser: BrowserContext, url: str) -> tuple[Page, float]:
     page = browser.new_page()
     began = time.perf_counter()
@@ -74,13 +81,16 @@ def scrubs(page: Page) -> dict[str, float]:
 def measured(browser: BrowserContext, url: str) -> dict[str, Any]:
     page, seconds = opened(browser, url)
     state = page.evaluate("window.__vizdist.state()")
+    used = browser_cpu_ms()
     played = page.evaluate(PLAY, PLAY_MS)
+    used = browser_cpu_ms() - used
     found = {
         "open_s": round(seconds, 2),
         "items": state["items"],
         "events": state["events"],
         "scrub_ms": scrubs(page),
         "frames_per_s": round(1000 * played["frames"] / played["ms"], 1),
+        "cpu_ms_per_frame": round(used / played["frames"], 1),
         "elements": played["elements"],
     }
     page.close()

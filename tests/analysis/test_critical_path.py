@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.analysis.sample_run import SLOW_NS, SLOW_STEP, sample_run
+from tests.analysis.timed_run import gpu_run
 from tests.store.sample_trace import EPOCH, write_trace
 from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
@@ -167,3 +168,12 @@ def test_the_path_of_what_the_runtime_ran_leads_to_its_end_without_slack(ran: Tr
         path = path_of(ran, step)
         assert tiles(path)
         assert min(path.slack.values()) == 0
+
+
+def test_the_path_follows_a_gpu_and_not_what_launched_it(tmp_path: Path) -> None:
+    trace = gpu_run(tmp_path / "a", 3_000, 40, 1_000)
+    assert told(trace, trace.step(2)) == [
+        ("_recv_x_0", "transfer", 0, 1_000),
+        ("minus", "compute", 1_000, 4_000),
+        ("square", "transfer", 4_000, 5_000),
+    ]

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.analysis.test_critical_path import node as op_node
 from tests.analysis.test_critical_path import opened as step_of
-from tests.analysis.timed_run import Timed, timed_run
+from tests.analysis.timed_run import Timed, gpu_run, timed_run
 from tracer.model.graph import Graph, Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.runtime import generated_executor, queue_run
@@ -69,10 +70,10 @@ def run(folder: Path, timed: Timed, executor: ExecutorKind = "generated") -> Tra
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """However busy the machine is, no piece is so long that a thread of its own goes on with it."""
+    """By the executors' own clock nothing takes so long that another thread goes on with it."""
     with pytest.MonkeyPatch.context() as patch:
         for executor in (generated_executor, queue_run):
-            patch.setattr(executor, "INLINE_LIMIT_NS", 1 << 60)
+            patch.setattr(executor, "time", SimpleNamespace(perf_counter_ns=lambda: 0))
         yield
 
 
@@ -127,6 +128,17 @@ def test_an_op_in_a_loop_is_free_in_every_iteration(node: str, tmp_path: Path) -
     found = predicted(slow, "op", node)
     assert found.would_take == took(free)
     assert found.saved == {"while/more": 3 * 100, "while/less": 4 * 7}[node]
+
+
+def test_what_a_gpu_runs_is_free_or_twice_as_fast_on_its_own_clock(tmp_path: Path) -> None:
+    """A launch of 40 ns, 3,000 ns on the first card, copies of 1,000 ns there and back."""
+    slow = gpu_run(tmp_path / "a", 3_000, 40, 1_000)
+    free = gpu_run(tmp_path / "b", 0, 0, 1_000)
+    fast = gpu_run(tmp_path / "c", 1_500, 40, 1_000)
+    card = "/job:worker/replica:0/task:0/device:GPU:0"
+    assert took(slow) == 1_000 + 3_000 + 1_000
+    assert predicted(slow, "op", "minus").would_take == took(free)
+    assert predicted(slow, "device", card).would_take == took(fast)
 
 
 def test_what_runs_at_the_same_time_is_the_end_then(tmp_path: Path) -> None:

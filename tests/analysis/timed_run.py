@@ -1,11 +1,16 @@
 """A near cluster on a clock that moves only by what nodes and links take: every time is known."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from tests.analysis.test_gpu_lanes import two_gpus
+from tests.fake_gpu import FakeDriver
 from tracer.model.cluster import ClusterSpec, DeviceName, TaskName
 from tracer.model.graph import Graph, Node
 from tracer.model.step import RendezvousKey, SpanContext, trace_of_step
@@ -88,27 +93,58 @@ def timed_run(
     folder: Path, graph: Graph, fetch: str, timed: Timed, executor: ExecutorKind = "generated"
 ) -> Trace:
     """Two steps of a ps and two workers."""
-    out, scratch = folder / "x.trace", folder / "scratch"
-    for made in (folder, out, scratch):
-        made.mkdir()
     clock = FakeClock()
-    write_manifest(out, Manifest("r", started_ns=clock.now_ns()))
-    recorders: dict[str, Recorder] = {}
-
-    def recorder_of(task: TaskName | str) -> Recorder:
-        return recorders.setdefault(
-            str(task), Recorder(scratch, str(task), {RUN_ID: "r"}, clock=clock)
-        )
-
-    run = trace_of_step("r", "run", 0)
-    tracing = Tracing(recorder_of("client"), run, lambda number: trace_of_step("r", "run", number))
     spec = ClusterSpec.of_counts(ps=1, worker=2)
     with (
+        _recording(folder, clock) as (recorder_of, tracing),
         _Cluster(spec, timed, clock, recorder_of=recorder_of, executor=executor) as cluster,
         Session(cluster.masters[WORKER_0], graph, tracing) as session,
     ):
         session.run(fetch)
         session.run(fetch)
+    return open_trace(folder / "x.trace")
+
+
+def gpu_run(folder: Path, took: int, launch: int, copy: int) -> Trace:
+    """Two steps over two GPUs of one worker, on which `Neg` takes its time."""
+    driver = FakeDriver()
+    driver.copy_ns = copy
+    with (
+        _recording(folder, driver.clock) as (recorder_of, tracing),
+        NearCluster(
+            ClusterSpec.of_counts(worker=1),
+            devices={WORKER_0: ("cuda:0", "cuda:0")},
+            recorder_of=recorder_of,
+            clock=driver.clock,
+            lookup=driver.taking("Neg", took, launch_ns=launch),
+            driver=driver,
+        ) as cluster,
+        Session(cluster.masters[WORKER_0], two_gpus(), tracing) as session,
+    ):
+        session.run("square:0", {"x:0": torch.ones(3)})
+        session.run("square:0", {"x:0": torch.ones(3)})
+    return open_trace(folder / "x.trace")
+
+
+@contextmanager
+def _recording(
+    folder: Path, clock: FakeClock
+) -> Iterator[tuple[Callable[[TaskName], Recorder], Tracing]]:
+    """Gives recorders and a client's tracing; what they recorded is then in `x.trace`."""
+    out, scratch = folder / "x.trace", folder / "scratch"
+    for made in (folder, out, scratch):
+        made.mkdir()
+    write_manifest(out, Manifest("r", started_ns=clock.now_ns()))
+    recorders: dict[str, Recorder] = {}
+
+    def recorder_of(task: TaskName | str) -> Recorder:
+        if str(task) not in recorders:
+            recorders[str(task)] = Recorder(scratch, str(task), {RUN_ID: "r"}, clock=clock)
+        return recorders[str(task)]
+
+    run = trace_of_step("r", "run", 0)
+    contexts = partial(trace_of_step, "r", "run")
+    yield recorder_of, Tracing(recorder_of("client"), run, contexts)
     for recorder in recorders.values():
         recorder.close()
     sink = Sink(out, scratch)
@@ -116,4 +152,3 @@ def timed_run(
     sink.tell()
     sink.close()
     update_manifest(out, lambda manifest: setattr(manifest, "outcome", "done"))
-    return open_trace(out)

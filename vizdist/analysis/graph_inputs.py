@@ -14,11 +14,11 @@ _NO_EDGES = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 def inputs_of(
-    graph: GraphTable | None, spans: Spans, where: Array, begun: Array, ended: Array
+    graph: GraphTable | None, spans: Spans, names: Array, where: Array, begun: Array, ended: Array
 ) -> _Edges:
     """Pairs (producer, consumer) of places in `spans`.
 
-    `where` numbers the partition that a span is part of, -1 for none: only there its inputs are. Of
+    `names` are codes of the nodes that spans stand for. `where` numbers the partition that a span is part of, -1 for none: only there its inputs are. Of
     a loop it is the producer of the same iteration, else the one that ended last before (an Enter,
     the loop that was left); of a NextIteration that of the iteration before.
     """
@@ -28,10 +28,10 @@ def inputs_of(
         return _NO_EDGES
     width = len(code)
     here = np.flatnonzero(where >= 0)
-    node = where[here] * width + spans.codes("name")[here]
-    consumer, name = _joined(*edges, spans.codes("name")[here])
+    node = where[here] * width + names[here]
+    consumer, name = _joined(*edges, names[here])
     wanted = where[here][consumer] * width + name
-    repeats = np.isin(name, spans.codes("name")[here][spans.has_word("op", "NextIteration")[here]])
+    repeats = np.isin(name, names[here][spans.has_word("op", "NextIteration")[here]])
     tag = _tags(spans)[here]
     begun = begun[here][consumer]
     found = _same_tag(node, tag, wanted, tag[consumer] - repeats, ended[here], begun)

@@ -5,6 +5,7 @@ arrived, value there; of any other span the first two are its start. An instant 
 
 - the start of its span's parent, and a span's end the ends of what lies in it;
 - of an op's readiness: its inputs' ends, as the graph names them, and what the executor saw end;
+  of what a GPU runs, the start: its inputs on the card, see `gpu_order`;
 - of an op's start: what its thread ran before, of a recv's too if the task has but one;
 - of a recv's end: its Send; from another task a value leaves when the sending thread lets go,
   after all that it ran without a pause;
@@ -23,6 +24,7 @@ import numpy as np
 
 from tracer.model.schema import SPAN_KINDS
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.gpu_order import gpu_order
 from vizdist.analysis.graph_inputs import inputs_of, last_before
 from vizdist.analysis.precedence import Precedence, tie_levels
 from vizdist.analysis.recv_parts import recv_parts
@@ -179,8 +181,6 @@ class _Builder:
         awaited = np.zeros(len(times), np.int64)
         np.maximum.at(awaited, targets, times[order][sources])
         layers = np.repeat([BEGIN, MID, END], self.count)
-        sender = np.full(self.count, -1)
-        sender[self._linked[0]] = self._linked[1]
         every = np.tile(np.arange(self.count), 3)
         return StepEvents(
             spans=self.spans,
@@ -192,7 +192,7 @@ class _Builder:
             layer=np.concatenate(([END], layers, [END]))[order],
             last=int(number[self.last]),
             parent=self.parent,
-            sender=sender,
+            sender=self._sender,
         )
 
     # what awaits what
@@ -206,6 +206,8 @@ class _Builder:
         inner, outer = every[has_parent], self.parent[has_parent]
         yield self.at(MID, outer), self.at(BEGIN, inner)
         yield self.at(END, inner), self.at(END, outer)
+        launched = every[self._is_on_gpu & has_parent & (self.parent[self.parent] >= 0)]
+        yield self.at(END, launched), self.at(END, self.parent[self.parent[launched]])
         alone = every[~has_parent]
         yield np.zeros_like(alone), self.at(BEGIN, alone)
         if self.root < 0:
@@ -216,19 +218,21 @@ class _Builder:
         yield self.at(END, np.array([self.root])), np.array([self.last])
 
     def _data(self) -> Iterator[_Edges]:
-        """Inputs of ops; of what a GPU runs, those that it made itself."""
-        graph = self.trace.graph(self.step)
-        begun, ended = (
-            self.times[self.at(BEGIN, self._every)],
-            self.times[self.at(END, self._every)],
+        """Inputs of ops, in the order of the host; and of what a GPU runs, in that of the GPU."""
+        graph, is_on_gpu = self.trace.graph(self.step), self._is_on_gpu
+        names = self.spans.codes("name")
+        begun, started, ended = (
+            self.times[self.at(layer, self._every)] for layer in (BEGIN, MID, END)
         )
+        where = np.where(is_on_gpu, -1, self._partition)
+        producer, consumer = inputs_of(graph, self.spans, names, where, begun, ended)
+        yield self.at(END, producer), self.at(BEGIN, consumer)
         known = np.where(self.parent >= 0, begun[self.parent], 0)
-        for is_layer in (~self._is_on_gpu, self._is_on_gpu):
-            where = np.where(is_layer, self._partition, -1)
-            producer, consumer = inputs_of(graph, self.spans, where, begun, ended)
-            np.maximum.at(known, consumer, ended[producer])
-            yield self.at(END, producer), self.at(BEGIN, consumer)
+        np.maximum.at(known, consumer, ended[producer])
         yield self._seen(ended, known)
+        parts = is_on_gpu, self._partition, self.parent, self._sender
+        before, behind = gpu_order(graph, self.spans, *parts, (started, ended))
+        yield self.at(END, before), self.at(MID, behind)
 
     @cached_property
     def _every(self) -> Array:
@@ -285,6 +289,13 @@ class _Builder:
         recvs = np.flatnonzero(self.spans.is_kind("rendezvous.recv") & (self.spans.link != 0))
         sends = self._places_of(self.spans.link[recvs])
         return recvs[sends >= 0], sends[sends >= 0]
+
+    @cached_property
+    def _sender(self) -> Array:
+        """Of every recv its Send, -1 for none."""
+        found = np.full(self.count, -1)
+        found[self._linked[0]] = self._linked[1]
+        return found
 
     def _sequence(self) -> Iterator[_Edges]:
         """What a client or master does after it has done something else."""

@@ -10,6 +10,7 @@ const FAULT_PX = 3;
 const POINTED_PX = 8; // narrower tags are plain
 const MARGIN_PX = 20; // how far off the screen is still drawn
 const ROUND_PX = 20; // narrower bars have square corners, which costs a tenth
+const LEAST_TEXTURE_PX = 3; // lower ones are specks
 
 /** Fill, outline, text colour and texture of each hue, in the order of a tile's `hues`. */
 export function palette(theme, patterns, hues) {
@@ -53,7 +54,7 @@ export class BarPainter {
     let top = y + h - tall;
     for (const [texture, part] of [["hatch", stood], ["dots", queued]]) {
       const high = Math.min(h * part, top - y);
-      if (high < 1) continue;
+      if (high < LEAST_TEXTURE_PX) continue;
       top -= high;
       this.cover(this.patterns[texture], x, top, w, high);
     }

@@ -20,6 +20,8 @@ from tracer.runtime.session import Session, Tracing
 from vizdist.analysis.node_measures import measure_nodes
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.report import report_text
+from vizdist.analysis.stalls import stalls
+from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_split import split_of_client
 from vizdist.figures.timeline import COMPUTE, IDLE, RECV, arrow_ends, hues_of
 from vizdist.store.relations import RELATIONS
@@ -138,3 +140,12 @@ def test_every_op_on_a_stream_is_linked_to_its_launch(trace: Trace) -> None:
     step = trace.step(2)
     drawn = arrow_ends(trace, trace.arrows(step.start, step.end))
     assert drawn["relation"].count("launch") == 2
+
+
+def test_a_gpu_that_stands_idle_says_which_gpu_it_waited_for(trace: Trace) -> None:
+    said = [told(trace, stall) for stall in stalls(trace, trace.step(2))]
+    longest = next(one for one in said if one.values["task"] == "worker:0 GPU:1")
+    assert (longest.key, longest.values["at"], longest.values["name"]) == (
+        "ran", "worker:0 GPU:0", "minus",
+    )  # fmt: skip
+    assert longest.values["part"] == "3.00 ms"

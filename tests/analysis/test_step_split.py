@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tests.analysis.sample_run import sample_run
 from tests.store.sample_trace import training_step, write_trace
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.step_split import CLASSES, is_update, paint, split_of_client, split_step
+from vizdist.analysis.steps import split_of_path
 from vizdist.store.trace import Trace, open_trace
 
 
@@ -102,3 +104,16 @@ def test_writers_of_variables_are_known_by_their_op() -> None:
     assert all(map(is_update, writers))
     assert not any(map(is_update, ["MatMul", "ReadVariableOp", "VarHandleOp", ""]))
     assert CLASSES[-1] == "other"
+
+
+def test_along_the_critical_path_the_parts_add_up_to_the_step_too(tmp_path: Path) -> None:
+    trace = sample_run(tmp_path / "x.trace")
+    for step in trace.steps:
+        found = split_of_path(trace, step, "path")
+        assert found is not None
+        assert (found.task, found.total) == ("path", step.duration)
+    first = split_of_path(trace, trace.step(1, "worker:0"), "path")
+    assert first is not None
+    assert {name: ns for name, ns in first.parts.items() if ns} == {
+        "compute": 710, "update": 100, "transfer": 220, "other": 370,
+    }  # fmt: skip

@@ -120,6 +120,9 @@ def test_the_card_leads_from_a_recv_to_its_send(tab: Tab, dashboard: Dashboard) 
 def test_the_parts_of_a_step_stand_under_it(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     expect(page.locator("#timeline-split h2")).to_contain_text("Step 3 took 1.00 µs")
+    expect(page.locator("#timeline-split .split-name")).to_contain_text(
+        ["worker:0", "critical path"]
+    )
 
 
 def test_the_next_step_moves_the_window(tab: Tab, dashboard: Dashboard) -> None:

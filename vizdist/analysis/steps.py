@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from vizdist.analysis.step_split import TaskSplit, split_of_client
+from vizdist.analysis.critical_path import critical_path
+from vizdist.analysis.step_split import CLASSES, TaskSplit, split_of_client
 from vizdist.analysis.step_times import step_times
-from vizdist.store.trace import Trace
+from vizdist.store.trace import StepInfo, Trace
 
 MAX_COLUMNS = 120  #: steps drawn side by side; more would be thinner than 5 px
 
@@ -58,3 +59,14 @@ def splits_of(trace: Trace, number: int, most: int = 4) -> list[TaskSplit]:
     """The split of a step for each of the first tasks that run one of this number."""
     steps = [step for step in trace.steps if step.number == number][:most]
     return [split_of_client(trace, step) for step in steps]
+
+
+def split_of_path(trace: Trace, step: StepInfo, name: str) -> TaskSplit | None:
+    """The classes along the critical path of a step, called `name`; None without ops."""
+    path = critical_path(trace, step)
+    if path is None:
+        return None
+    parts = dict.fromkeys(CLASSES, 0)
+    for piece in path.pieces:
+        parts[piece.part] += piece.duration
+    return TaskSplit(name, step, parts)

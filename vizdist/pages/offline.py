@@ -263,8 +263,8 @@ def _page(
     if step is not None:
         _fill_summary(bodies["summary"], trace, step, lang)
         if len(trace):
-            splits = splits_of(trace, step)
-            bodies["timeline"]["timeline-split"].children = timeline.split_words(splits, lang)
+            said_of_step = timeline.split_words(trace, step, lang)
+            bodies["timeline"]["timeline-split"].children = said_of_step
             found_most = stands_out_list(_standing_out(trace, held), lang)
             bodies["timeline"]["timeline-span"].children = found_most
     if payloads:

@@ -1,7 +1,6 @@
 """Timeline: tasks and lanes over time at any zoom; below, where the step went and a span whole."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html
@@ -11,8 +10,7 @@ from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.slow_step import MEASURES
 from vizdist.analysis.stands_out import stands_out
-from vizdist.analysis.step_split import TaskSplit
-from vizdist.analysis.steps import shown_step, splits_of
+from vizdist.analysis.steps import shown_step, split_of_path, splits_of
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import HIDDEN, empty, icon, says, swatch
 from vizdist.components.span_card import span_card
@@ -23,6 +21,7 @@ from vizdist.components.view import Route, View, view_of
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import duration, micros, percentages
 from vizdist.store.library import Library
+from vizdist.store.trace import Trace
 
 NAME = "timeline"
 PATH = "/t/{trace}/timeline"
@@ -142,7 +141,9 @@ def _canvas_words(lang: Lang) -> str:
     return json.dumps(words, ensure_ascii=False)
 
 
-def split_words(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
+def split_words(trace: Trace, number: int, lang: Lang) -> list[Component]:
+    """Of each worker's step; where one alone has this number, along its critical path too."""
+    splits = splits_of(trace, number)
     first = splits[0]
     largest = max(first.parts, key=lambda part: first.parts[part])
     shares = dict(zip(first.parts, percentages([*map(float, first.parts.values())]), strict=True))
@@ -154,11 +155,13 @@ def split_words(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
         share=f"{shares[largest]:.0f} %",
         doing=t(f"timeline.doing.{largest}", lang),
     )
-    if len(splits) > 1:
+    on_path = split_of_path(trace, first.step, t("timeline.legend_of.path", lang))
+    rows = [first, on_path] if len(splits) == 1 and on_path else splits
+    if len(rows) > 1:
         note = t("timeline.took.note_each", lang)
     else:
         note = t("timeline.took.note", lang, task=first.task, total=micros(first.total))
-    return [html.H2([title, html.Small(note)]), split_bars(splits, lang)]
+    return [html.H2([title, html.Small(note)]), split_bars(rows, lang)]
 
 
 def register(app: Dash, library: Library) -> None:
@@ -173,7 +176,7 @@ def register(app: Dash, library: Library) -> None:
             words = ("none", "none_next")
             title, says = (t(f"timeline.took.{word}", view.lang) for word in words)
             return [html.H2(title), html.P(says)]
-        return split_words(splits_of(trace, number), view.lang)
+        return split_words(trace, number, view.lang)
 
     @callback(app, Output("timeline-span", "children"), sel, step, route)
     def show_span(sel: Selection | None, step: int | None, route: Route) -> list[Component]:

@@ -13,18 +13,40 @@ _SEED = 0xDECAFCAFFE
 
 
 class Item:
-    """A node as the queue sees it.
+    """A node as the queue sees it, with what a run asks of each.
 
     `at` is its place among the nodes of its frame, `first` and `last` bound its inputs among the
     entries of an iteration there. `data` are its consumers as (port, item, entry), `controls` those
-    that only wait for it.
+    that only wait for it. One that `leaves` hands its outputs to another iteration or frame.
     """
 
-    __slots__ = ("at", "controls", "data", "first", "flow", "last", "node", "nothing", "opens")
+    __slots__ = (
+        "at",
+        "controls",
+        "data",
+        "first",
+        "flow",
+        "is_kernel",
+        "is_merge",
+        "is_single",
+        "is_trigger",
+        "kernel",
+        "last",
+        "leaves",
+        "node",
+        "nothing",
+        "opens",
+    )
 
     def __init__(self, node: PreparedNode, frame: "FramePlan") -> None:
         self.node = node
         self.flow = node.flow
+        self.kernel = node.kernel
+        self.is_kernel = node.kind is Kind.KERNEL
+        self.is_single = len(node.outputs) == 1
+        self.is_merge = node.flow is Flow.MERGE
+        self.is_trigger = node.flow is Flow.TRIGGER
+        self.leaves = node.flow in (Flow.ENTER, Flow.EXIT, Flow.NEXT_ITERATION)
         self.at = len(frame.pending)
         self.first = len(frame.entries)
         self.last = self.first + len(node.inputs)
@@ -52,7 +74,7 @@ class FramePlan:
     def add(self, node: PreparedNode) -> Item:
         item = Item(node, self)
         count = len(node.inputs) + len(node.controls)
-        self.pending.append(1 + 2 * len(node.controls) if node.flow is Flow.MERGE else count)
+        self.pending.append(1 + 2 * len(node.controls) if item.is_merge else count)
         self.entries += item.nothing
         return item
 

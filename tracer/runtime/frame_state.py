@@ -133,6 +133,16 @@ class Propagation:
     ) -> None:
         """The node has ended at `when` in ns, with these outputs; None: it was dead."""
         self._when = when
+        if item.leaves:
+            self._leave(item, iteration, outputs)
+        else:
+            self._activate(item, iteration, outputs)
+        self.num_outstanding -= 1
+        iteration.num_outstanding -= 1
+        if not iteration.num_outstanding:
+            self._clean(iteration)
+
+    def _leave(self, item: Item, iteration: IterationState, outputs: Sequence[Any] | None) -> None:
         match item.flow:
             case Flow.ENTER:
                 self._enter(item, iteration, outputs)
@@ -140,12 +150,6 @@ class Propagation:
                 self._exit(item, iteration, outputs)
             case Flow.NEXT_ITERATION:
                 self._repeat(item, iteration, outputs)
-            case _:
-                self._activate(item, iteration, outputs)
-        self.num_outstanding -= 1
-        iteration.num_outstanding -= 1
-        if not iteration.num_outstanding:
-            self._clean(iteration)
 
     def _enter(self, item: Item, parent: IterationState, outputs: Sequence[Any] | None) -> None:
         """A constant one is seen by every iteration, those to come too."""
@@ -212,11 +216,15 @@ class Propagation:
     def _activate(
         self, item: Item, iteration: IterationState, outputs: Sequence[Any] | None
     ) -> None:
-        """Hands outputs to consumers; who has all inputs now is ready."""
+        """Hands outputs to consumers; who has all inputs now is ready.
+
+        Called for every node: so it asks for nothing twice, and adds what is ready by itself.
+        """
         pending, dead, entries = iteration.pending, iteration.dead, iteration.entries
+        num_ready = 0
         for port, target, entry in item.data:
             value = DEAD if outputs is None else outputs[port]
-            if target.flow is Flow.MERGE:
+            if target.is_merge:
                 self._merge(target, iteration, entry, value, is_enter=item.flow is Flow.ENTER)
                 continue
             at = target.at
@@ -224,16 +232,20 @@ class Propagation:
                 dead[at] += 1
             else:
                 entries[entry] = value
-            pending[at] -= 1
-            if not pending[at]:
-                self._add(target, iteration, is_dead=bool(dead[at]))
+            left = pending[at] = pending[at] - 1
+            if not left:
+                num_ready += 1
+                is_dead = dead[at] > 0 and not target.is_trigger
+                self.ready.append((target, iteration, is_dead, self._when))
+        iteration.num_outstanding += num_ready
+        self.num_outstanding += num_ready
         for target in item.controls:
             self._order(target, iteration, is_dead=outputs is None)
 
     def _order(self, target: Item, iteration: IterationState, *, is_dead: bool) -> None:
         """A control input has come."""
         at, pending = target.at, iteration.pending
-        if target.flow is not Flow.MERGE:
+        if not target.is_merge:
             pending[at] -= 1
             iteration.dead[at] += is_dead
             if not pending[at]:
@@ -270,7 +282,7 @@ class Propagation:
     def _add(self, item: Item, iteration: IterationState, *, is_dead: bool) -> None:
         iteration.num_outstanding += 1
         self.num_outstanding += 1
-        is_dead = is_dead and item.flow is not Flow.TRIGGER
+        is_dead = is_dead and not item.is_trigger
         self.ready.append((item, iteration, is_dead, self._when))
 
     def _clean(self, iteration: IterationState) -> None:

@@ -17,7 +17,6 @@ from tracer.record.open_span import OpenSpan
 from tracer.runtime import turn
 from tracer.runtime.frame_plan import Item
 from tracer.runtime.frame_state import IterationState, Propagation
-from tracer.runtime.generated_executor import INLINE_LIMIT_NS
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
 from tracer.runtime.step_run import (
@@ -28,6 +27,10 @@ from tracer.runtime.step_run import (
     error_at,
     value_of,
 )
+
+#: after which a run leaves a thread that may also read messages. Long enough that the change of
+#: threads, which costs a tenth of it, is no part of a short step
+SLICE_NS = 1_000_000
 
 #: what a node gave out, by port; None: it was dead
 Outputs = Sequence[Any] | None
@@ -109,7 +112,7 @@ class QueueRun:
 
     def process(self) -> None:
         """Runs what is ready; a long piece goes on in the device's thread, in slices."""
-        until = time.perf_counter_ns() + INLINE_LIMIT_NS
+        until = time.perf_counter_ns() + SLICE_NS
         inbox, ready = self.inbox, self.flow.ready
         while True:
             if inbox:
@@ -134,10 +137,17 @@ class QueueRun:
         return True
 
     def visit(self, item: Item, iteration: IterationState, is_dead: bool, ready: int) -> None:
-        kind = item.node.kind
         if self.error is not None:
             self.flow.num_outstanding -= 1
-        elif kind is Kind.RECV:
+        elif item.is_kernel and not is_dead:
+            self.do(item, iteration, is_dead, ready)
+        else:
+            self.visit_other(item, iteration, is_dead, ready)
+
+    def visit_other(self, item: Item, iteration: IterationState, is_dead: bool, ready: int) -> None:
+        """What is no kernel, or dead."""
+        kind = item.node.kind
+        if kind is Kind.RECV:
             self.ask(item, iteration, is_dead)
         elif is_dead and kind not in (Kind.SEND, Kind.RETVAL):
             self.inputs(item, iteration)
@@ -145,12 +155,15 @@ class QueueRun:
         elif kind is Kind.ASYNC:
             self.launch(item, iteration, ready)
         else:
-            try:
-                outputs = self.compute(item, iteration, is_dead, ready)
-            except Exception as error:  # noqa: BLE001 (kernels may raise anything)
-                self.fail(error_at(self.partition, item.node, error))
-                outputs = None
-            self.settle(item, iteration, None if is_dead else outputs, self.now())
+            self.do(item, iteration, is_dead, ready)
+
+    def do(self, item: Item, iteration: IterationState, is_dead: bool, ready: int) -> None:
+        try:
+            outputs = self.compute(item, iteration, is_dead, ready)
+        except Exception as error:  # noqa: BLE001 (kernels may raise anything)
+            self.fail(error_at(self.partition, item.node, error))
+            outputs = None
+        self.settle(item, iteration, None if is_dead else outputs, self.now())
 
     def take(self, ended: _Ended) -> None:
         if ended.error is not None:
@@ -232,7 +245,13 @@ class QueueRun:
         self, item: Item, iteration: IterationState, is_dead: bool, ready: int
     ) -> Sequence[Any]:
         del ready
-        return self.call(item.node, iteration, self.inputs(item, iteration), is_dead, 0)
+        if not item.is_kernel:
+            return self.call(item.node, iteration, self.inputs(item, iteration), is_dead, 0)
+        entries = iteration.entries
+        values = entries[item.first : item.last]
+        entries[item.first : item.last] = item.nothing
+        result = item.kernel(*values)
+        return (result,) if item.is_single else by_port(item.node, result)
 
     def call(
         self,

@@ -122,7 +122,7 @@ def test_launches_are_drawn_pale_and_copies_as_transfers(trace: Trace) -> None:
 def test_the_report_of_such_a_run_can_be_read(trace: Trace) -> None:
     text = report_text(trace)
     assert "worker:0 GPU:1 stood idle 4.00 ms" in text
-    assert "Tensors on their way are 1.00 ms of the critical path of a step, 20.0 % of it" in text
+    assert "Tensors on their way are 2.00 ms of the critical path of a step, 40.0 % of it" in text
     assert "takes longest, 1.00 ms" in text
     assert not trace.problems
 

@@ -140,7 +140,7 @@ export function isValueShown(model, tile, choice) {
 export const edgeOf = (key) => key?.replace(/;\d+:\d+$/, "");
 
 /** What a selection of the page means here: {tile} or {wire}, and the node or pair if it is one;
- *  {tiles} of a scope that stands open; {bands} of a device or task. */
+ *  {tiles} of a scope that stands open; {bands} of a device or task, with {wires} of a link. */
 export function resolve(model, selection) {
   if (!selection) return null;
   const { type, id } = selection;
@@ -148,6 +148,7 @@ export function resolve(model, selection) {
   const node = model.nodes.get(name);
   if (node && type !== "edge" && type !== "key") return { tile: node.tile, node: node.id };
   if (type === "device") return bandsOf(model, name);
+  if (type === "link") return wiresOf(model, name);
   if (model.tiles.has(name) && type === "node") return { tile: name, node: null };
   const inside = model.payload.tiles.filter((tile) => tile.within === name);
   if (name && inside.length) return { tiles: inside.map((tile) => tile.id) };
@@ -169,12 +170,26 @@ function bandsOf(model, name) {
   return bands.length ? { bands: bands.map((band) => band.id) } : null;
 }
 
+/** "ps:0→worker:0": both ends, and what goes from the one to the other. */
+function wiresOf(model, name) {
+  const [from, to] = name.split("→").map((end) => bandsOf(model, end)?.bands ?? []);
+  const bandOf = (node) => model.tiles.get(model.nodes.get(node)?.tile)?.band;
+  const goes = ({ src, dsts }) => from.includes(bandOf(src))
+    && dsts.some((dst) => to?.includes(bandOf(dst)));
+  const wires = model.payload.wires.filter(({ parts }) => parts.some(goes)).map(({ id }) => id);
+  return wires.length ? { bands: [...from, ...to], wires } : null;
+}
+
 /** Everything that stays lit beside a selection. */
 export function litBy(model, found) {
   if (!found) return null;
   if (found.wire) {
     const wire = model.wires.get(found.wire);
     return { tiles: new Set(endsOfWire(model, wire)), wires: new Set([wire.id]) };
+  }
+  if (found.wires) {
+    const ends = found.wires.flatMap((id) => endsOfWire(model, model.wires.get(id)));
+    return { tiles: new Set(ends), wires: new Set(found.wires) };
   }
   if (found.bands) {
     const inside = model.payload.tiles.filter((tile) => found.bands.includes(tile.band));

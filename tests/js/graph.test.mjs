@@ -175,6 +175,18 @@ test("a device that is selected lights its bands, and what crosses their edges",
   assert.equal(graph.resolve(model, { type: "device", id: "ps:9" }), null);
 });
 
+test("a link that is selected lights what goes along it, one way", () => {
+  const lit = (id) => graph.litBy(model, graph.resolve(model, { type: "link", id })).wires;
+  const along = (a, b) => payload.wires.filter(({ from, to }) => from === a && to === b);
+  for (const [from, to] of [["ps:0", "worker:0"], ["worker:0", "ps:1"]]) {
+    assert.ok(along(from, to).length > 0);
+    assert.deepEqual([...lit(`${from}→${to}`)].sort(), along(from, to).map(({ id }) => id).sort());
+  }
+  for (const id of ["ps:0→ps:0", "ps:9→worker:0", "ps:0"]) {
+    assert.equal(graph.resolve(model, { type: "link", id }), null);
+  }
+});
+
 test("the hottest tiles carry their number, so that heat is not colour alone", () => {
   for (const heat of ["time", "bytes", "wait"]) {
     const tiles = [...model.tiles.values()];

@@ -117,7 +117,7 @@ def _facts(
     graph = read_stage(stage, found.stages[stage], found.measures.master)
     names = [name for name in _names(trace, selection) if name]
     facts = facts_of(graph, found.stages, found.measures, names)
-    if facts is None and selection is not None and selection["type"] == "step":
+    if facts is None and selection is not None and selection["type"] in ("step", "link"):
         facts = facts_of(graph, found.stages, found.measures, [])
     if facts is None:
         return gone(names[0], stage, lang)

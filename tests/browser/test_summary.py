@@ -42,6 +42,28 @@ def test_a_sentence_leads_to_its_proof(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"/timeline\?.*sel=span:[0-9a-f]{16}"))
 
 
+def test_every_sentence_names_its_proof_and_leads_to_it_from_anywhere_on_it(page: Page) -> None:
+    said = page.locator("h1 > div, .sentence:not(.remark)")
+    assert said.count() >= 4
+    for one in said.all():
+        assert one.get_attribute("data-spans") or one.get_attribute("data-source")
+    path = page.locator(".sentence", has_text="critical path")
+    first = str(path.get_attribute("data-spans")).split()[0]
+    words = path.locator("> span").last.bounding_box()
+    assert words is not None
+    page.mouse.click(words["x"] + 20, words["y"] + words["height"] / 2)
+    expect(page).to_have_url(re.compile(rf"/timeline\?step=\d+&sel=span:{first}"))
+    expect(page.locator("#strip .selected")).not_to_be_empty()
+
+
+def test_what_to_look_at_next_names_the_spans_that_prove_it(page: Page) -> None:
+    hints = page.locator(".hints > *")
+    assert hints.count() >= 1
+    for hint in hints.all():
+        spans = str(hint.get_attribute("data-spans")).split()
+        assert f"sel=span:{spans[0]}" in str(hint.get_attribute("href"))
+
+
 def test_charts_follow_the_theme(page: Page) -> None:
     def colour() -> str:
         return str(

@@ -39,6 +39,7 @@ class TypicalStep:
         self.step = step
         self.split: TaskSplit = split_of_client(trace, step)
         self._trace = trace
+        self._tried: dict[Change, WhatIf | None] = {}
 
     @cached_property
     def _events(self) -> StepEvents | None:
@@ -58,7 +59,10 @@ class TypicalStep:
         return stalls(self._trace, self.step)
 
     def what_if(self, change: Change) -> WhatIf | None:
-        return what_if_in(self._events, change) if self._events else None
+        """Tried once, as a page asks again whenever its run has grown."""
+        if change not in self._tried:
+            self._tried[change] = what_if_in(self._events, change) if self._events else None
+        return self._tried[change]
 
 
 _KNOWN: WeakKeyDictionary[Trace, TypicalStep | None] = WeakKeyDictionary()

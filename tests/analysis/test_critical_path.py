@@ -170,6 +170,12 @@ def test_the_path_of_what_the_runtime_ran_leads_to_its_end_without_slack(ran: Tr
         assert min(path.slack.values()) == 0
 
 
+def test_a_graph_that_is_made_within_a_step_is_on_its_path(ran: Trace) -> None:
+    kinds = ran.all.text("kind")
+    found = [kinds[piece.place] for piece in path_of(ran, ran.step(1)).pieces]
+    assert found[:3] == ["graph.prune", "graph.place", "graph.partition"]
+
+
 def test_the_path_follows_a_gpu_and_not_what_launched_it(tmp_path: Path) -> None:
     trace = gpu_run(tmp_path / "a", 3_000, 40, 1_000)
     assert told(trace, trace.step(2)) == [

@@ -10,7 +10,7 @@ arrived, value there; of any other span the first two are its start. An instant 
 - of a recv's end: its Send; from another task a value leaves when the sending thread lets go,
   after all that it ran without a pause;
 - of a Send's end: the recv that it called, where one waited in the same process;
-- of a call on a client: the call before, where one came after the other.
+- of a call, and of work on the graph: what was done before, where one came after the other.
 
 What lies between an instant and the last one that it awaited is its own time, of one class.
 """
@@ -28,6 +28,7 @@ from vizdist.analysis.gpu_order import gpu_order
 from vizdist.analysis.graph_inputs import inputs_of, last_before
 from vizdist.analysis.precedence import Precedence, tie_levels
 from vizdist.analysis.recv_parts import recv_parts
+from vizdist.analysis.step_spans import ON_THREADS, PREPARING, ordered_places
 from vizdist.analysis.step_split import is_wait, op_mask
 from vizdist.analysis.thread_order import Ops, Threads, threads_of
 from vizdist.analysis.waiting import task_numbers
@@ -37,19 +38,11 @@ from vizdist.store.trace import StepInfo, Trace
 
 BEGIN, MID, END = range(3)
 
-_FOLLOWING = ("rpc.client", "rpc.server", "rendezvous.recv", "copy.run")
-_ON_THREADS = ("op.run", "op.launch", "rendezvous.send")
 _IN_SEQUENCE = frozenset(
     kind.name
     for kind in SPAN_KINDS.values()
-    if kind.relation == "nested" and kind.name not in _ON_THREADS
+    if kind.relation == "nested" and kind.name not in ON_THREADS
 ) | {"rpc.client"}
-#: kinds whose spans are part of the order: all but remarks, and loops, which are their ops'
-_KINDS = tuple(
-    kind.name
-    for kind in SPAN_KINDS.values()
-    if kind.name in _FOLLOWING or (kind.relation == "nested" and kind.lane != "loops")
-)
 
 _Edges = tuple[Array, Array]
 
@@ -102,19 +95,9 @@ def step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
 
 
 def _step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
-    places = trace.step_places(step)
-    places = places[_is_meant(trace.all.take(places))]
+    places = ordered_places(trace, step)
     spans = trace.all.take(places)
-    if not spans.is_kind("op.run").any():
-        return None
-    return _Builder(trace, step, spans, places).build()
-
-
-def _is_meant(spans: Spans) -> Array:
-    """A call that fetches a value is told by its recv."""
-    is_value = spans.is_kind("rpc.client", "rpc.server") & spans.has_word("name", "RecvTensor")
-    mask: Array = spans.is_kind(*_KINDS) & ~is_value
-    return mask
+    return _Builder(trace, step, spans, places).build() if spans.is_kind("op.run").any() else None
 
 
 class _Builder:
@@ -126,6 +109,7 @@ class _Builder:
         self.last = 1 + 3 * self.count
         self.parts = recv_parts(trace, trace.all.take(trace.step_places(step)))
         self.parent = self._places_of(spans.parent)
+        self._adopt()
         self.root = int(self._places_of(np.array([step.span], np.uint64))[0])
         self.times = self._times()
 
@@ -137,6 +121,16 @@ class _Builder:
         at = np.minimum(np.searchsorted(self.spans.span[order], ids), self.count - 1)
         found = order[at]
         return np.where((self.spans.span[found] == ids) & (ids != 0), found, -1)
+
+    def _adopt(self) -> None:
+        """Takes preparation as a part of what ran the graph then."""
+        orphans = np.flatnonzero(self.spans.is_kind(*PREPARING) & (self.parent < 0))
+        runs = self.spans.is_kind("partition.run") | self.spans.has_word("name", "RunGraph")
+        for task in np.unique(self.spans.task[orphans].astype(str)):
+            own = np.flatnonzero(runs & (self.spans.task == task) & (self.parent >= 0))
+            if len(own):
+                first = own[self.spans.start[own].argmin()]
+                self.parent[orphans[self.spans.task[orphans] == task]] = self.parent[first]
 
     @cached_property
     def _by_id(self) -> Array:
@@ -250,7 +244,7 @@ class _Builder:
     def _partition(self) -> Array:
         """A number for all nodes of one partition in the step, -1 for what is no node."""
         up = np.where(self._is_on_gpu & (self.parent >= 0), self.parent[self.parent], self.parent)
-        nodes = self.spans.is_kind(*_ON_THREADS, "rendezvous.recv", "copy.run")
+        nodes = self.spans.is_kind(*ON_THREADS, "rendezvous.recv", "copy.run")
         tasks = task_numbers(self.trace)[self.spans.row]
         return np.where(nodes, (up + 1) * len(self.trace.tasks) + tasks, -1)
 
@@ -260,7 +254,7 @@ class _Builder:
         Only where that is later than all that the graph and the parent say, at `known`.
         """
         here = np.flatnonzero((self._partition >= 0) & ~self._is_on_gpu)
-        asks = np.flatnonzero(self.spans.is_kind(*_ON_THREADS)[here])
+        asks = np.flatnonzero(self.spans.is_kind(*ON_THREADS)[here])
         limit = self.times[self.at(BEGIN, here[asks])]
         partition = self._partition[here]
         at = last_before(partition, ended[here], partition[asks], limit, asks)
@@ -312,7 +306,7 @@ class _Builder:
         spans = self.spans
         waits = op_mask(spans, is_wait) & spans.is_kind("op.run")
         feeds = (spans.flags & Flag.CLIENT_EDGE != 0) & (spans.ready == 0)
-        own = np.flatnonzero(spans.is_kind(*_ON_THREADS) & ~waits & ~feeds)
+        own = np.flatnonzero(spans.is_kind(*ON_THREADS) & ~waits & ~feeds)
         ready, start, end = (self.times[self.at(layer, own)] for layer in (BEGIN, MID, END))
         level = levels[self.at(MID, own)]
         return threads_of(Ops(own, ready, start, end, self._devices[own], level), self._processes)

@@ -38,6 +38,7 @@ def drawn(*shape: int) -> Tensor:
 A, B, ROW = drawn(3, 4), drawn(3, 4) + 0.03, drawn(4)
 SIGNED = drawn(3, 4) - 0.87
 CUBE = drawn(2, 3, 4)
+ZEROS = SIGNED * torch.tensor([[1, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]])  # two, one, none in a row
 MASK = torch.tensor([True, False, True, False])
 LABELS = ints(1, 0, 3)
 SHARES = functional.softmax(drawn(3, 4), -1)
@@ -62,6 +63,19 @@ CASES: dict[str, tuple[str, tuple[Tensor, ...], dict[str, Any], Compute]] = {
     "cast": ("Cast", (A,), {"SrcT": "float64", "DstT": "float32"}, lambda a: a.float()),
     "concat": ("ConcatV2", (A, B[:, :2], number(1)), {}, lambda a, b: torch.cat([a, b], 1)),
     "cos": ("Cos", (SIGNED,), {}, torch.cos),
+    "cumsum": ("Cumsum", (A, number(1)), {}, lambda a: a.cumsum(1)),
+    "cumsum_exclusive": (
+        *("Cumsum", (A, number(-1)), {"exclusive": True}),
+        lambda a: a.cumsum(-1) - a,
+    ),
+    "cumsum_reverse": (
+        *("Cumsum", (CUBE, number(0)), {"reverse": True}),
+        lambda a: a.flip(0).cumsum(0).flip(0),
+    ),
+    "cumsum_exclusive_reverse": (
+        *("Cumsum", (CUBE, number(1)), {"exclusive": True, "reverse": True}),
+        lambda a: a.flip(1).cumsum(1).flip(1) - a,
+    ),
     "div": ("Div", (A, B), {}, torch.div),
     "dynamic_partition": (
         *("DynamicPartition", (A, ints(1, 0, 1)), {"num_partitions": 2}),
@@ -105,6 +119,12 @@ CASES: dict[str, tuple[str, tuple[Tensor, ...], dict[str, Any], Compute]] = {
     "default": ("PlaceholderWithDefault", (A,), {}, lambda a: a * 1),
     "pow": ("Pow", (A, B), {}, torch.pow),
     "real_div": ("RealDiv", (A, ROW), {}, torch.div),
+    "prod": ("Prod", (A, ints(0)), {}, lambda a: a.prod(0)),
+    "prod_kept": ("Prod", (SIGNED, number(-1)), {"keep_dims": True}, lambda a: a.prod(-1, True)),
+    "prod_of_zeros": ("Prod", (ZEROS, ints(1)), {}, lambda a: a.prod(1)),
+    "prod_all": ("Prod", (ZEROS[1:], ints(0, 1)), {}, torch.prod),
+    "prod_some": ("Prod", (CUBE, ints(2, 0)), {}, lambda a: a.prod(2).prod(0)),
+    "prod_of_no_axes": ("Prod", (A, ints()), {}, lambda a: a * 1),
     "reciprocal": ("Reciprocal", (A,), {}, torch.reciprocal),
     "relu": ("Relu", (SIGNED,), {}, torch.relu),
     "relu_grad": ("ReluGrad", (A, SIGNED), {}, lambda a, b: a * (b > 0) + 0 * b),
@@ -252,7 +272,7 @@ def test_gradient_nodes_ask_for_the_device_and_tell_the_line_of_their_op() -> No
 @pytest.mark.parametrize(
     ("op", "says"),
     [
-        ("Cumsum", "the op Cumsum of 'y' has no gradient"),
+        ("Cumprod", "the op Cumprod of 'y' has no gradient"),
         ("aten.sin.default", "'y' is aten.sin.default: torch differentiates what it captures"),
     ],
 )
@@ -261,6 +281,14 @@ def test_an_op_without_gradient_is_refused_by_name(op: str, says: str) -> None:
     x = b.placeholder([2], name="x")
     y = b.op(op, x, name="y")
     with pytest.raises(GraphError, match=says):
+        gradients(b.graph(), [y], [x])
+
+
+def test_a_product_along_axes_that_only_a_step_knows_has_no_gradient() -> None:
+    b = GraphBuilder()
+    x, axes = b.placeholder([2], name="x"), b.placeholder([1], "int32", name="axes")
+    y = b.op("Prod", x, axes, name="y")
+    with pytest.raises(GraphError, match=r"'y' \(Prod\) has no gradient: it has one along const"):
         gradients(b.graph(), [y], [x])
 
 

@@ -133,6 +133,29 @@ def _largest(g: OpGradient, _i: int) -> Value:
     return taken / ones.op("Sum", g.x(1)).op("Reshape", kept)
 
 
+def _factors(g: OpGradient, _i: int) -> Value:
+    """Of Prod: the product of all other elements, axis by axis, also where elements are 0."""
+    axis = g.constant(1)
+    if axis is None:
+        raise g.refuse("it has one along constant axes only")
+    gradient, factors = g.dy.op("Reshape", _kept_shape(g)), g.x(0)
+    steps: list[tuple[Value, int]] = []
+    for dim in literal_to_tensor(axis).reshape(-1).tolist():
+        steps.append((factors, dim))
+        factors = factors.op("Prod", [dim], keep_dims=True)
+    for factors, dim in reversed(steps):
+        before = factors.op("Cumprod", dim, exclusive=True)
+        after = factors.op("Cumprod", dim, exclusive=True, reverse=True)
+        gradient = gradient * (before * after)
+    return gradient
+
+
+def _cumulated(g: OpGradient, _i: int) -> Value:
+    """Of Cumsum: an element counts in every sum that comes after it."""
+    exclusive, is_reverse = bool(g.attr("exclusive")), bool(g.attr("reverse"))
+    return g.dy.op("Cumsum", g.x(1), exclusive=exclusive, reverse=not is_reverse)
+
+
 def _reshaped(g: OpGradient, _i: int) -> Value:
     return g.dy.op("Reshape", g.shape(0))
 
@@ -252,6 +275,7 @@ GRADIENTS: Mapping[str, Rule] = {
     "Cast": _cast,
     "ConcatV2": _cut_out,
     "Cos": _unary(lambda x, _y, dy: -(dy * x.op("Sin"))),
+    "Cumsum": _cumulated,
     "Div": _binary(lambda _a, b, _y, dy: dy / b, lambda _a, b, y, dy: -(dy * y / b)),
     "DynamicPartition": _stitched,
     "DynamicStitch": _unstitched,
@@ -280,6 +304,7 @@ GRADIENTS: Mapping[str, Rule] = {
     "ParallelDynamicStitch": _unstitched,
     "PlaceholderWithDefault": _same,
     "Pow": _binary(lambda a, b, _y, dy: dy * b * a.op("Pow", b - 1.0), _exponent),
+    "Prod": _factors,
     "ReadVariableOp": _same,
     "RealDiv": _binary(lambda _a, b, _y, dy: dy / b, lambda _a, b, y, dy: -(dy * y / b)),
     "Reciprocal": _unary(lambda _x, y, dy: -(dy * y * y)),

@@ -2,7 +2,8 @@
 
 The budget is 150 ms for 2,000 nodes. `first` is what a page needs once its data is there: JSON to
 objects, indexes, everything painted; a fresh tab each time. `to_screen` goes on to the second
-frame after, with the scripts warm. `pan` is one redraw.
+frame after, with the scripts warm. `pan` is one redraw, `turn` one frame of a stage that turns into
+the next, `lit` from a selection to the second frame after (200 ms at most).
 """
 
 import json
@@ -24,8 +25,8 @@ from vizdist.store.library import Library
 RUN = ("run", "char-transformer", "--option", "layers=5", "--strategy", "parameter_server_v1")
 TABS, TURNS = 15, 20
 TO_SCREEN = """async (turns) => {
-  const { base } = document.getElementById("graph-canvas").dataset;
-  const text = await (await fetch(base)).text();
+  const { trace } = document.getElementById("graph-canvas").dataset;
+  const text = await (await fetch(`/api/traces/${trace}/graph`)).text();
   const frame = () => new Promise(requestAnimationFrame);
   const took = [];
   for (let i = 0; i < turns; i += 1) {
@@ -36,6 +37,35 @@ TO_SCREEN = """async (turns) => {
     await frame();
     took.push(performance.now() - begun);
   }
+  return took;
+}"""
+LIT = """async (turns) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  const ids = window.__vizdist.hold(1).tiles.map((tile) => tile.id);
+  const took = [];
+  for (let i = 0; i < turns; i += 1) {
+    await frame();
+    const begun = performance.now();
+    window.__vizdist.select({ type: "node", id: ids[(i * 37) % ids.length] });
+    await frame();
+    await frame();
+    took.push(performance.now() - begun);
+  }
+  return took;
+}"""
+TURN = """async (turns) => {
+  const { trace } = document.getElementById("graph-canvas").dataset;
+  for (const stage of ["placed", "device"]) {
+    const text = await (await fetch(`/api/traces/${trace}/graph?stage=${stage}`)).text();
+    window.__vizdist.show(JSON.parse(text));
+  }
+  const took = [];
+  for (let i = 0; i < turns; i += 1) {
+    const begun = performance.now();
+    window.__vizdist.hold(i / turns);
+    took.push(performance.now() - begun);
+  }
+  window.__vizdist.hold(1);
   return took;
 }"""
 
@@ -76,6 +106,8 @@ def main() -> None:
             page = context.new_page()
             ready(page, address)
             to_screen = page.evaluate(TO_SCREEN, TURNS)
+            lit = page.evaluate(LIT, TURNS)
+            turns = page.evaluate(TURN, TURNS)
             pans = [page.evaluate("window.__vizdist.redraw()") for _ in range(TURNS)]
         browser.close()
     figures = {
@@ -85,6 +117,8 @@ def main() -> None:
         "first_ms": told(first),
         "to_screen_ms": told(to_screen),
         "pan_ms": told(pans),
+        "turn_ms": told(turns),
+        "lit_ms": told(lit),
         "load": round(os.getloadavg()[0], 1),
     }
     print(json.dumps(figures, indent=1))

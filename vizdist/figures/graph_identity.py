@@ -37,10 +37,9 @@ class Identity:
 
 def identity_of(graph: StageGraph, stages: Mapping[str, Sequence[NodeRow]]) -> Identity:
     """Nodes by their id in the stage; those that nothing happened to are left out."""
+    client = _names(stages.get("full", ()))
     coming = {
-        name: found
-        for name, row in graph.nodes.items()
-        if (found := how_it_came(row, _names(stages.get("full", ()))))
+        name: found for name, row in graph.nodes.items() if (found := how_it_came(row, client))
     }
     changed = frozenset() if graph.stage in ("full", "pruned") else _changed(graph, stages)
     return Identity(coming, changed, _origins(graph, coming), _going(graph, stages))

@@ -11,6 +11,7 @@ from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_tra
 from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import bytes_moved
+from vizdist.analysis.described import describe
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.lit_keys import lit_keys
 from vizdist.analysis.mailbox import Mailbox, Transfer, crosses, mailbox
@@ -140,6 +141,20 @@ def test_a_link_lights_what_went_along_it_and_nothing_else(opened: Opened) -> No
         assert sorted(kinds) == ["rendezvous.recv", "rendezvous.send"]
     for name in ("worker:0→ps:0", "ps:0", "ps:0→"):
         assert not len(lit_by(trace, {"type": "link", "id": name}, 1).selected)
+
+
+def test_a_selected_link_is_described_by_all_that_went_along_it(opened: Opened) -> None:
+    found = describe(opened(), {"type": "link", "id": "ps:0→worker:0"}, 1)
+    assert found is not None
+    assert (found.title, found.bytes, found.runs) == ("ps:0 → worker:0", 256, 1)
+    assert (found.start_ns, found.end_ns, found.step) == (400, 600, 1)
+    assert describe(opened(), {"type": "link", "id": "worker:0→ps:0"}, 1) is None
+
+
+def test_a_selected_key_is_called_by_its_tensor(opened: Opened) -> None:
+    found = describe(opened(), {"type": "key", "id": KEY}, 1)
+    assert found is not None
+    assert found.title == "w"
 
 
 def test_only_what_leaves_its_device_crosses(opened: Opened) -> None:

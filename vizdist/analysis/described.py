@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vizdist.analysis.bytes_moved import tensor_of_key
-from vizdist.analysis.lit import lit_by
+from vizdist.analysis.lit import lit_by, on_link
 from vizdist.analysis.selection import Selection
 from vizdist.store.trace import Trace
 
@@ -33,6 +33,8 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
     places = lit_by(trace, selection, step).selected
     if not len(places):
         return None
+    if selection["type"] == "link":
+        return _link(trace, selection["id"], int(trace.all.step[places[0]]))
     one = trace.all.take(np.array(places[:1]))
     kind, name = str(one.text("kind")[0]), str(one.text("name")[0])
     number = int(one.step[0])
@@ -50,13 +52,29 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
     )
 
 
-def _title(selection: Selection) -> str:
-    """What an id says in few words: of a key its tensor, of a link its ends."""
-    if selection["type"] == "key":
-        return tensor_of_key(selection["id"])
-    return (
-        " → ".join(selection["id"].split("→")) if selection["type"] == "link" else selection["id"]
+def _link(trace: Trace, name: str, number: int) -> Described | None:
+    """All that went from one device to another in a step, however much that is."""
+    here = on_link(trace.all, name) & (trace.all.step == number)
+    recvs = trace.all.take(here & trace.all.is_kind("rendezvous.recv"))
+    if not len(recvs):
+        return None
+    origin = _step_start(trace, number, int(recvs.trace_lo[0]))
+    return Described(
+        title=" → ".join(name.split("→")),
+        kind="rendezvous.recv",
+        op="",
+        task="",
+        step=number,
+        start_ns=int(recvs.start.min()) - origin,
+        end_ns=int(recvs.end.max()) - origin,
+        bytes=int(recvs.bytes.sum()),
+        runs=len(recvs),
     )
+
+
+def _title(selection: Selection) -> str:
+    """What an id says in few words: of a key its tensor."""
+    return tensor_of_key(selection["id"]) if selection["type"] == "key" else selection["id"]
 
 
 def _step_start(trace: Trace, number: int, trace_lo: int) -> int:

@@ -48,7 +48,7 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
     elif kind == "device":
         mask = _on_device(trace, name)
     elif kind == "link":
-        mask = _on_link(trace.all, name)
+        mask = on_link(trace.all, name)
     elif scope := parse(name):
         mask = _in_scope(trace, scope)
     elif kind in ("node", "edge"):
@@ -70,7 +70,7 @@ def _on_device(trace: Trace, name: str) -> Array:
     return np.array(rows, np.bool_)[trace.all.row] & trace.all.is_kind("op.run")
 
 
-def _on_link(spans: Spans, name: str) -> Array:
+def on_link(spans: Spans, name: str) -> Array:
     """A mask of what went from one device to another: `ps:0→worker:0 CPU:1`, by task or device."""
     ends = tuple(name.split("→"))
     devices: dict[str, tuple[str, ...]] = {}

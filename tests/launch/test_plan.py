@@ -99,11 +99,21 @@ def test_an_unknown_strategy_gets_the_nearest_name() -> None:
         ("--seed", "-1"),
         ("--step-timeout", "0"),
         ("--connect-timeout", "nan"),
+        ("--session-gc", "-1"),
+        ("--session-gc", "inf"),
     ],
 )
 def test_a_value_out_of_range_is_refused(flag: str, value: str) -> None:
     with pytest.raises(BadRequest, match=flag):
         plan_of("digits-mlp", "--strategy", "one_device", flag, value)
+
+
+def test_what_is_off_unless_it_is_asked_for_reaches_the_tasks() -> None:
+    plain = plan_of("digits-mlp", "--strategy", "one_device")
+    assert (plain.limits.session_gc_s, plain.caches_responses) == (0.0, False)
+    flags = ("--session-gc", "30", "--cache-responses")
+    told = Plan.from_json(plan_of("digits-mlp", "--strategy", "one_device", *flags).to_json())
+    assert (told.limits.session_gc_s, told.caches_responses) == (30.0, True)
 
 
 @pytest.mark.parametrize(

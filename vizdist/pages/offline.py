@@ -66,6 +66,7 @@ _STYLES = (
     "reading",
     "library",
     "summary",
+    "wrong",
     "graph",
     "timeline",
     "offline",

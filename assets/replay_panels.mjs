@@ -95,11 +95,12 @@ export function keyLine(replay, now, words, row) {
   return `${tagged(tensorOf(replay, row), iteration)} · ${from} → ${to} · ${state}`;
 }
 
-/** In words: what is so, and that it is dead; then since when, and how much. */
+/** In words: what is so; then that it is dead or deferred, since when, and how much. */
 function stateOf(replay, now, words, row) {
   const { key, item } = replay;
   const state = STATES[now.states[row]];
   const isDead = isDeadAt(replay, now, row);
+  const isDeferred = now.states[row] === WAITING && keyHas(replay, row, FLAG.DEFERRED);
   const since = {
     early: now.time - key.sent[row], waiting: now.time - key.asked[row],
     flight: now.time - key.met[row], taken: key.taken[row] - key.met[row],
@@ -107,14 +108,11 @@ function stateOf(replay, now, words, row) {
   }[state];
   const bytes = key.recv[row] >= 0 ? item.bytes[key.recv[row]] : 0;
   const facts = [
+    isDead ? words.dead : "", isDeferred ? words.deferred : "",
     since > 0 && since < Infinity ? formatNs(since) : "",
     state === "flight" && bytes ? formatBytes(bytes) : "",
   ];
-  const isDeferred = now.states[row] === WAITING && keyHas(replay, row, FLAG.DEFERRED);
-  const said = [
-    words.states[state] ?? "", isDead ? words.dead : "", isDeferred ? words.deferred : "",
-  ];
-  return [said, facts].map((parts) => parts.filter(Boolean).join(" · ")).filter(Boolean);
+  return [words.states[state] ?? "", facts.filter(Boolean).join(" · ")].filter(Boolean);
 }
 
 function readyQueues(replay, now, words) {

@@ -86,7 +86,9 @@ function keyForm(replay, name, row) {
   }
   if (name === "asked" && keyHas(replay, row, FLAG.DEFERRED)) return "asked_deferred";
   if (name === "asked") return key.sent[row] <= key.asked[row] ? "asked_late" : "asked";
-  return name === "taken" && keyHas(replay, row, FLAG.DEAD) ? "taken_dead" : name;
+  if (name !== "taken") return name;
+  if (keyHas(replay, row, FLAG.DEAD)) return "taken_dead";
+  return keyHas(replay, row, FLAG.CONTROL) ? "taken_control" : name;
 }
 
 function valuesOfItem(replay, i) {

@@ -1,8 +1,8 @@
 """A random scrub through a step of a hundred thousand spans, and how fast a step plays.
 
 The budgets are 100 ms for a scrub (state, lists and canvas) and 30 frames a second with 300
-elements: tiles, edges, wires and tokens; what a frame costs is told beside it. The long step is a loop over two devices, the other one a
-convolutional network on a ps.
+elements: tiles, edges, wires and tokens; what a frame costs is told beside it. The long step is a
+loop over two devices, the other one a convolutional network on a ps.
 """
 
 import json

@@ -173,7 +173,8 @@ test("a node whose last run was dead is so until it runs again", () => {
     { name: "mul", start: 10, end: 12, iteration: 0 },
     { name: "mul", start: 20, end: 20, iteration: 1, flags: FLAG.DEAD },
   ]);
-  const state = (time) => tileStates(replay, frame(replay, time), { ids: ["t"], tileOf: [0, 0] }).get("t");
+  const places = { ids: ["t"], tileOf: [0, 0] };
+  const state = (time) => tileStates(replay, frame(replay, time), places).get("t");
   assert.equal(state(11).running, 1);
   assert.equal(state(13).isDead, false);
   assert.equal(state(20).isDead, true);

@@ -9,6 +9,7 @@ well: all of it on one device is one tile.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from vizdist.analysis.scopes import FRAME, group_id, scope_of
@@ -137,19 +138,20 @@ def _shown_level(node: FoldNode, depth: int, choice: Choice) -> Level | None:
     return None
 
 
-def levels_of(node: FoldNode) -> list[Level]:
+@lru_cache(maxsize=1 << 14)  # asked for every depth that is tried
+def levels_of(node: FoldNode) -> tuple[Level, ...]:
     """All scopes that hold a node and may fold, outermost first."""
     if node.kind not in OPS and node.kind not in STATE:
-        return []
+        return ()
     whole = scope_of(node.id, MOST_DEPTH)
     parts = whole.split("/") if whole else []
     named = [Level("/".join(parts[: i + 1]), node.family) for i in range(len(parts))]
     if not node.frames:
-        return named
+        return tuple(named)
     outer, inner = node.frames[0], f"{node.frames[-1]}/"
     around = [level for level in named if outer.startswith(f"{level.scope}/")]
     inside = [level for level in named if level.scope.startswith(inner)]
-    return [*around, *(Level(frame, FRAME) for frame in node.frames), *inside]
+    return (*around, *(Level(frame, FRAME) for frame in node.frames), *inside)
 
 
 def groups_with(node: FoldNode) -> list[str]:

@@ -125,7 +125,15 @@ def test_a_trace_without_steps_stands_beside_one_with(tmp_path: Path) -> None:
     plain = [span._replace(step=0) for span in training_step(1)]
     foreign = open_trace(write_trace(tmp_path / "x.trace", plain, run_id=""))
     found = compare([known(tmp_path / "a.trace"), foreign])
-    assert words(found)[0] == "No step of B ended, so there is no step time to compare."
+    assert words(found) == [
+        "B holds no step, so there is no step time to compare.",
+        "How B was set up is not told.",
+    ]
+    ours = found.runs[0].trace
+    assert words(compare([ours, foreign, ours]))[-2:] == [
+        "How B was set up is not told.",
+        "A and C were set up alike.",
+    ]
     assert found.graphs is None
     assert found.runs[1].lanes == ()
     assert words(compare([foreign, foreign])) == [

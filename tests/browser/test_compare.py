@@ -130,7 +130,7 @@ def test_a_field_puts_a_third_run_beside_the_two(tab: Tab, url: str, folder: Pat
     page.get_by_role("textbox", name="Run C").press("ArrowDown")
     page.get_by_role("option", name="plain").click()
     expect(page.locator(".clock-run")).to_have_count(3)
-    expect(page.locator("h1")).to_contain_text("No step of C ended")
+    expect(page.locator("h1")).to_contain_text("C holds no step")
     assert runs_in(page) == runs_of(folder, "fast", "slow", "plain")
 
 

@@ -47,8 +47,9 @@ def _letters(runs: Iterable[ComparedRun]) -> tuple[str, ...]:
 def _of_time(found: Comparison) -> Iterator[Said]:
     """Of runs without steps, that they have none; else of the slowest beside the fastest."""
     untimed = [run for run in found.runs if not run.step]
-    if untimed:
-        yield Said("untimed", {"runs": _letters(untimed)})
+    for key, has_steps in (("untimed", True), ("stepless", False)):
+        if runs := [run for run in untimed if bool(run.trace.steps) == has_steps]:
+            yield Said(key, {"runs": _letters(runs)})
     if len(found.timed) < 2:
         return
     ordered = sorted(found.timed, key=lambda run: run.took)
@@ -103,9 +104,16 @@ def _of_bytes(runs: Sequence[ComparedRun]) -> Iterator[Said]:
 
 def _of_conditions(found: Comparison) -> Iterator[Said]:
     """No difference in how runs were set up is left unsaid; of those in TOLD the values too."""
-    facts = tuple(fact for fact in found.facts if fact.is_condition and fact.differs)
+    silent = [run for run in found.runs if run.trace.is_foreign]
+    if silent:
+        yield Said("untold", {"runs": _letters(silent)})
+    told = [place for place, run in enumerate(found.runs) if run not in silent]
+    if len(told) < 2:
+        return
+    facts = tuple(fact for fact in found.facts if fact.is_condition and fact.differs_among(told))
     if not facts:
-        yield Said("set_up_alike")
+        runs = _letters(found.runs[place] for place in told)
+        yield Said("set_up_alike", {"runs": runs})
         return
     are_few = len(facts) <= MOST
     named = (f if are_few and f.key in TOLD else f._replace(values=()) for f in facts)

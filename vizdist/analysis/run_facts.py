@@ -1,7 +1,7 @@
 """What a run was asked to be and what came of it, as short texts that can stand side by side."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,10 @@ class Fact(NamedTuple):
     @property
     def differs(self) -> bool:
         return len(set(self.values)) > 1
+
+    def differs_among(self, places: Iterable[int]) -> bool:
+        """Whether it does among some of the runs alone."""
+        return len({self.values[place] for place in places}) > 1
 
 
 def conditions(traces: Sequence[Trace]) -> list[Fact]:

@@ -96,8 +96,7 @@ def _share(ns: float, clock_ns: int) -> str:
 def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> Component:
     step = f"?step={run.step.number}" if run.step else ""
     title = link(run.trace.title, f"/t/{run.trace.id}/summary{step}", kind="cut")
-    took = str(duration(run.took)) if run.step else t("compare.no_steps", lang)
-    name = html.Div([html.B(title), html.Span(took)], className="clock-words")
+    name = html.Div([html.B(title), html.Span(_length(run, lang))], className="clock-words")
     lines = [html.Span(style={"left": place}) for place in places]
     end = [html.Span(style={"left": _share(run.took, clock_ns)})] if run.step else []
     more = len(run.lanes) - LANES
@@ -117,6 +116,16 @@ def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> 
         ],
         className="clock-run",
     )
+
+
+def _length(run: ComparedRun, lang: Lang) -> str:
+    """What of a run there is to see."""
+    if run.step:
+        return str(duration(run.took))
+    if run.trace.steps:
+        return t("compare.no_steps", lang)
+    time = str(duration(run.trace.end - run.trace.start))
+    return t("compare.spans", lang, count=len(run.trace), time=time)
 
 
 def _lane(lane: Lane, clock_ns: int, lang: Lang) -> Component:

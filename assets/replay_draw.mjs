@@ -166,11 +166,12 @@ function tokenSpots(scene) {
     const slot = `${wire.id} ${isWaiting ? "waits" : Math.round(moved / APART)}`;
     const turn = used.get(slot) ?? 0;
     used.set(slot, turn + 1);
-    if (isWaiting && turn) continue; // one sign, however many iterations wait there
+    if (isWaiting && turn && scene.chosen?.row !== row) continue; // one sign for all that wait
     const isControl = keyHas(replay, row, FLAG.CONTROL);
     const r = Math.max(5, TOKEN * Math.min(1, zoom)) * (isControl || isWaiting ? 0.75 : 1);
     const [x, y] = pointAt(points, moved);
-    spots.push({ row, state: now.states[row], x: x - turn * (2 * r + 1), y, r, wire });
+    const aside = isWaiting ? 0 : turn * (2 * r + 1);
+    spots.push({ row, state: now.states[row], x: x - aside, y, r, wire });
   }
   return spots;
 }
@@ -178,14 +179,17 @@ function tokenSpots(scene) {
 function drawTokenAt(ctx, scene, { row, x, y, r }) {
   const { theme, replay, now, chosen } = scene;
   const iteration = replay.item.iteration[endOf(replay, row)];
-  if (chosen?.row === row) {
-    ctx.beginPath();
-    ctx.arc(x, y, r + 4.5, 0, 7);
-    ctx.fillStyle = theme.mark;
-    ctx.fill();
-    stroke(ctx, theme.outline, 1.6);
-  }
+  if (chosen?.row === row) drawMark(ctx, theme, x, y, r);
   drawToken(ctx, theme, x, y, r, iteration, isDeadAt(replay, now, row));
+}
+
+/** The ring of what is chosen. */
+function drawMark(ctx, theme, x, y, r) {
+  ctx.beginPath();
+  ctx.arc(x, y, r + 4.5, 0, 7);
+  ctx.fillStyle = theme.mark;
+  ctx.fill();
+  stroke(ctx, theme.outline, 1.6);
 }
 
 /** A circle with its iteration, wider for a long number; hollow, dashed and struck if dead. */
@@ -218,12 +222,12 @@ export function drawToken(ctx, theme, x, y, r, iteration, isDead) {
 
 /** A receiver that waits: a place for a token in the texture of waiting, before its tag. */
 function drawAwaited(ctx, { theme, textures, chosen }, { row, x, y, r }) {
+  if (chosen?.row === row) drawMark(ctx, theme, x, y, r);
   ctx.beginPath();
   ctx.arc(x, y, r, 0, 7);
   ctx.fillStyle = textures.hatch;
   ctx.fill();
-  if (chosen?.row === row) stroke(ctx, theme.outline, 2.6, [2.5, 2.5]);
-  else stroke(ctx, theme["recv-s"], 1.4, [2.5, 2.5]);
+  stroke(ctx, theme["recv-s"], 1.4, [2.5, 2.5]);
 }
 
 /** The chosen token's tensor, and which are dead: what a circle cannot say. */

@@ -17,6 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.browser.conftest import FLAGS, chromium_path, serving
 from tests.store.sample_trace import EPOCH, PS, WORKER, write_trace
+from tracer.model.trace_folder import Flag
 from vizdist.store.columns import SpanRecord
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
@@ -32,19 +33,30 @@ def spans() -> Iterator[SpanRecord]:
     last = EPOCH + TRANSFERS * 15_000
     yield SpanRecord("worker:0", "client", EPOCH, last, "step", "session.run", span=1, **trace)
     for at in range(TRANSFERS):
-        edge, tag = (f"edge_{at}_w{at}", "0:0") if at % 3 == 0 else (
-            f"edge_{at % 50}_loop{at % 50}/w", f"77:{at // 50}")  # fmt: skip
-        key = f"{PS};0000000000000001;{WORKER};{edge};{tag}"
-        begin, wait, span = EPOCH + at * 15_000, at % 97 * 90, 10 + 10 * at
-        held = trace | {"key": key, "bytes": 256}
-        yield SpanRecord("worker:0", "recv", begin, begin + 14_000, "R", "rendezvous.recv",
-                         span=span, parent=1, wait=wait, link=span + 3, flags=8, **held)  # fmt: skip
-        yield SpanRecord("worker:0", "rpc", begin + 100, begin + 13_900, "RecvTensor",
-                         "rpc.client", span=span + 1, parent=span, **held)  # fmt: skip
-        yield SpanRecord("ps:0", "rpc", begin + 2_000, begin + 13_000, "RecvTensor",
-                         "rpc.server", span=span + 2, parent=span + 1, wait=wait, **held)  # fmt: skip
-        yield SpanRecord("ps:0", "executor", begin + 2_000 + wait, begin + 2_200 + wait, "S",
-                         "rendezvous.send", span=span + 3, parent=1, **held)  # fmt: skip
+        is_alone = at % 3 == 0
+        edge = f"edge_{at}_w{at}" if is_alone else f"edge_{at % 50}_loop{at % 50}/w"
+        tag = "0:0" if is_alone else f"77:{at // 50}"
+        yield from transfer(at, f"{PS};0000000000000001;{WORKER};{edge};{tag}", trace)
+
+
+def transfer(at: int, key: str, trace: dict[str, Any]) -> Iterator[SpanRecord]:
+    begin, wait, span = EPOCH + at * 15_000, at % 97 * 90, 10 + 10 * at
+    there, value = begin + 2_000, begin + 2_000 + wait
+    held: dict[str, Any] = trace | {"key": key, "bytes": 256}
+    ends = [
+        ("worker:0", "recv", begin, begin + 14_000, "R", "rendezvous.recv"),
+        ("worker:0", "rpc", begin + 100, begin + 13_900, "RecvTensor", "rpc.client"),
+        ("ps:0", "rpc", there, begin + 13_000, "RecvTensor", "rpc.server"),
+        ("ps:0", "executor", value, value + 200, "S", "rendezvous.send"),
+    ]
+    own: list[dict[str, Any]] = [
+        {"parent": 1, "wait": wait, "link": span + 3, "flags": Flag.REMOTE},
+        {"parent": span},
+        {"parent": span + 1, "wait": wait},
+        {"parent": 1},
+    ]
+    for number, (where, more) in enumerate(zip(ends, own, strict=True)):
+        yield SpanRecord(*where, span=span + number, **more, **held)
 
 
 def timed(work: Callable[[], None]) -> tuple[float, float]:

@@ -24,7 +24,7 @@ import { Pieces } from "./timeline_pieces.mjs";
 import { probe } from "./timeline_probe.mjs";
 import { RowStack } from "./timeline_rows.mjs";
 import { AXIS_PX, drawAxis, drawStrip, fullShare, stripSize } from "./timeline_strip.mjs";
-import { SpanTable, rowsOf } from "./timeline_table.mjs";
+import { SpanTable } from "./timeline_table.mjs";
 
 const NARROW = 700; // below it one task is shown at a time
 const LEFT = { wide: 140, narrow: 100 };
@@ -303,7 +303,7 @@ export class TimelineView {
     this.host.dataset.state = "ready";
     this.note.hidden = true;
     this.surface.invalidate();
-    this.table.refresh(() => rowsOf(this));
+    this.table.refresh(this);
   }
 
   fail(error) {
@@ -401,7 +401,7 @@ export class TimelineView {
   }
 
   toggleTable() {
-    if (this.head) this.table.toggle(() => rowsOf(this));
+    if (this.head) this.table.toggle(this);
   }
 }
 

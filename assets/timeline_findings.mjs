@@ -78,9 +78,12 @@ export class Findings {
   /** The sentence of the stall under a point of the canvas; null for none. */
   said(x, y) {
     const row = this.view.stack.rowAt(y);
-    const { view: { scale, words } } = this;
-    const stall = row && stallAt(this.shown.stalls, row.id, this.view.timeAt(x), scale);
-    return stall && fill(words.stall[stall.key], stall.values);
+    const stall = row && stallAt(this.shown.stalls, row.id, this.view.timeAt(x), this.view.scale);
+    return stall && this.sentenceOf(stall);
+  }
+
+  sentenceOf({ key, values }) {
+    return fill(this.view.words.stall[key], values);
   }
 
   // ---- of the run ----

@@ -3,6 +3,7 @@
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
 
+const MOST_STALLS = 12;
 const MOST = 400; // a longer table is no easier to read than the picture
 
 /** One line: name, type, how long, and what it carries. */
@@ -34,6 +35,12 @@ export function rowsOf(view) {
   return rows.sort((a, b) => a.start - b.start);
 }
 
+/** What is said of the stalls of a view's window, longest first. */
+export function stallsOf({ findings, window: { from, to } }) {
+  const seen = findings.shown.stalls.filter(({ start, end }) => end > from && start < to);
+  return seen.slice(0, MOST_STALLS).map((stall) => findings.sentenceOf(stall));
+}
+
 export class SpanTable {
   /** `choose(i)` is told which box was chosen, `closed()` when the table went. */
   constructor(host, words, { choose, closed }) {
@@ -59,13 +66,13 @@ export class SpanTable {
     this.live.textContent = text;
   }
 
-  toggle(rowsOf) {
+  toggle(view) {
     if (!this.panel.hidden) {
       this.close();
       return;
     }
     this.panel.hidden = false;
-    this.fill(rowsOf());
+    this.fill(rowsOf(view), stallsOf(view));
     this.panel.focus();
   }
 
@@ -74,11 +81,11 @@ export class SpanTable {
     this.closed();
   }
 
-  refresh(rowsOf) {
-    if (!this.panel.hidden) this.fill(rowsOf());
+  refresh(view) {
+    if (!this.panel.hidden) this.fill(rowsOf(view), stallsOf(view));
   }
 
-  fill(rows) {
+  fill(rows, stalls) {
     const { words } = this;
     const shown = rows.slice(0, MOST);
     const caption = words.table.caption.replace("{shown}", grouped(shown.length))
@@ -99,7 +106,10 @@ export class SpanTable {
     close.className = "button";
     close.type = "button";
     close.addEventListener("click", () => this.close());
-    this.panel.replaceChildren(close, table);
+    const said = make("ul");
+    said.className = "timeline-stalls";
+    for (const sentence of stalls) said.append(make("li", sentence));
+    this.panel.replaceChildren(close, ...(stalls.length ? [said] : []), table);
   }
 
   row({ i, name, op, task, lane, start, duration, wait, bytes }) {

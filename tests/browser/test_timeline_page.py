@@ -434,3 +434,6 @@ def test_a_pointer_on_a_stall_reads_why(tab: Tab, sample: Dashboard, sample_fold
     x, y = where(page, int(spans.span[place]))
     page.mouse.move(x - 30, y)
     expect(page.locator(".canvas-tip")).to_contain_text("worker:0 stood idle")
+    page.keyboard.press("l")
+    said = page.locator(".timeline-stalls li", has_text="worker:0 stood idle")
+    expect(said.first).to_be_visible()

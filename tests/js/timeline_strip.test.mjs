@@ -16,7 +16,7 @@ test("a run in which nobody ever worked keeps the whole scale", () => {
   assert.equal(fullShare({ tasks: [] }), 100);
 });
 
-test("columns side by side have the hue of the larger part and a ground of what filled most", () => {
+test("columns side by side have the hue of the larger part, a ground of what filled most", () => {
   const task = {
     busy: [80, 0, 0, 0, 0, 0, 0, 90], hue: [1, 2, 2, 2, 2, 2, 2, 2],
     stood: [0, 100, 100, 90, 0, 0, 0, 0], ready: [0, 0, 0, 0, 90, 90, 90, 0],

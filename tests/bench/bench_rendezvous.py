@@ -56,7 +56,7 @@ def transfer(at: int, key: str, trace: dict[str, Any]) -> Iterator[SpanRecord]:
         {"parent": 1},
     ]
     for number, (where, more) in enumerate(zip(ends, own, strict=True)):
-        yield SpanRecord(*where, span=span + number, **more, **held)
+        yield SpanRecord(*where)._replace(span=span + number, **more, **held)
 
 
 def timed(work: Callable[[], None]) -> tuple[float, float]:

@@ -16,7 +16,8 @@ from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
-from vizdist.analysis.wrong_report import facts_of, fate_text
+from vizdist.analysis.wrong_report import facts_of, fate_text, outcome_text
+from vizdist.i18n import LANGUAGES
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -159,6 +160,8 @@ def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_p
     ]
     [echo] = found.echoes
     assert (echo.task, echo.name, echo.after_ns) == ("ps:0", "RunGraph", 200)
+    told = [outcome_text(one, lang) for one in found.seen for lang in LANGUAGES]
+    assert told == ["was killed by SIGKILL", "被 SIGKILL 终止", "left cleanly", "正常退出"]
     assert facts_of(found)["stood"] == "mm"
 
 

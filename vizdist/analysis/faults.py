@@ -15,7 +15,7 @@ HOUSEKEEPING = ("launcher", "collector", "client")  #: jobs that look after thos
 
 #: How a manifest tells the one cause of a failure: `worker:1 in step 401: was killed by SIGKILL`.
 _TOLD = re.compile(r"(?P<task>\w+:\d+)(?: in step (?P<step>\d+))?: (?P<error>.+)", re.DOTALL)
-_SIGNAL = re.compile(r"was killed by (\w+)")
+SIGNAL = re.compile(r"was killed by (\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _cause(
 
 def _of_task(task: str, error: str, step: int, proof: tuple[int, ...]) -> RootCause:
     values: dict[str, object] = {"task": task, "step": f"{step:,}"}
-    if signal := _SIGNAL.fullmatch(error):
+    if signal := SIGNAL.fullmatch(error):
         key, values["signal"] = "signal", signal[1]
     elif error in BAD_OUTCOMES:
         key = error

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vizdist.analysis.faults import SIGNAL
 from vizdist.analysis.mechanisms.leftovers import Alone
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.analysis.what_went_wrong import Echo, LastSeen, WhatWentWrong
@@ -54,6 +55,8 @@ def fate_text(one: Alone, lang: Lang) -> str:
 
 
 def outcome_text(one: LastSeen, lang: Lang) -> str:
+    if signal := SIGNAL.fullmatch(one.error):
+        return t("wrong.outcome.signal", lang, signal=signal[1])
     return one.error or t(f"wrong.outcome.{one.outcome}", lang)
 
 

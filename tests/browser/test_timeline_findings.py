@@ -1,0 +1,101 @@
+"""What the analyses found, on the Timeline page: critical path, stalls, what stands out."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.analysis.sample_run import SLOW_NS, sample_run
+from tests.browser.conftest import Dashboard, serving
+from tests.browser.test_timeline_page import opened, ready, state, where
+from vizdist.store.index import path_id
+from vizdist.store.library import Library
+from vizdist.store.trace import open_trace
+
+pytestmark = pytest.mark.browser
+Tab = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sample") / "x.trace"
+    sample_run(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample(sample_folder: Path) -> Iterator[Dashboard]:
+    """One ps, two workers; worker:1 took far longer for `mm` in its third step."""
+    for url in serving(Library([sample_folder])):
+        yield Dashboard(url, path_id(sample_folder))
+
+
+def found(page: Page) -> None:
+    """The analyses have answered, and what they found is drawn."""
+    page.wait_for_function("() => window.__vizdist.state().standsOut")
+    page.wait_for_function("() => window.__vizdist.state().path")
+
+
+def test_what_stands_out_is_listed_flagged_and_one_key_away(tab: Tab, sample: Dashboard) -> None:
+    page = opened(tab, sample, "?step=1")
+    found(page)
+    rows = page.locator("[data-stand-out]")
+    told = state(page)
+    assert told["standsOut"] == told["flags"] == rows.count() > 2
+    expect(rows.first).to_contain_text("Step 3 took")
+    expect(rows.first).to_contain_text("worker:1 ran mm")
+    page.keyboard.press("n")
+    expect(page).to_have_url(re.compile("step=3"))
+    page.wait_for_selector("#timeline-canvas[data-rest^='step']")
+    expect(rows.first).to_have_attribute("aria-current", "true")
+    seen = state(page)
+    assert seen["to"] - seen["from"] > SLOW_NS
+    page.keyboard.press("n")
+    expect(rows.nth(1)).to_have_attribute("aria-current", "true")
+    page.wait_for_selector("#timeline-canvas[data-rest^='window']")
+    page.keyboard.press("p")
+    expect(rows.first).to_have_attribute("aria-current", "true")
+
+
+def test_a_click_on_a_row_shows_the_stall_itself(tab: Tab, sample: Dashboard) -> None:
+    page = opened(tab, sample, "?step=1")
+    found(page)
+    row = page.locator("[data-stand-out]", has_text="stood idle").first
+    sentence = row.get_attribute("title")
+    row.click()
+    page.wait_for_selector("#timeline-canvas[data-rest^='window']")
+    expect(page.locator("#timeline-canvas [aria-live]")).to_have_text(sentence or "none")
+    assert state(page)["stalls"] > 0
+
+
+def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
+    tab: Tab, sample: Dashboard
+) -> None:
+    page = opened(tab, sample, "?step=2")
+    found(page)
+    assert state(page)["stalls"] > 0
+    page.locator("[data-mark=path]").click()
+    expect(page).to_have_url(re.compile("hide=path"))
+    assert state(page)["path"] == 0
+    page.reload()
+    ready(page)
+    page.wait_for_function("() => window.__vizdist.state().stalls")
+    assert state(page)["path"] == 0
+    expect(page.locator("[data-mark=path]")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_pointer_on_a_stall_reads_why(tab: Tab, sample: Dashboard, sample_folder: Path) -> None:
+    page = opened(tab, sample, "?step=2")
+    found(page)
+    spans = open_trace(sample_folder).all
+    is_mm = spans.has_word("name", "mm") & (spans.step == 2)
+    place = next(at for at in np.flatnonzero(is_mm) if spans.task[at] == "worker:0")
+    x, y = where(page, int(spans.span[place]))
+    page.mouse.move(x - 30, y)
+    expect(page.locator(".canvas-tip")).to_contain_text("worker:0 stood idle")
+    page.keyboard.press("l")
+    said = page.locator(".timeline-stalls li", has_text="worker:0 stood idle")
+    expect(said.first).to_be_visible()

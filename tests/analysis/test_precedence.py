@@ -66,6 +66,13 @@ def slack_of(node: int, durations: Sequence[int], edges: Edges) -> int:
     raise AssertionError("a node on the way delays the end at last")
 
 
+def test_of_times_that_were_seen_each_took_what_was_left() -> None:
+    seen = np.array([0, 10, 4, 15])
+    order = Precedence.of_ends(seen, np.array([0, 0, 1, 2]), np.array([1, 2, 3, 3]))
+    assert order.durations.tolist() == [0, 10, 4, 5]
+    assert order.ends_with(order.durations).tolist() == seen.tolist() == order.ends.tolist()
+
+
 def test_other_durations_give_other_ends_on_the_same_edges() -> None:
     order = precedence([0, 10, 4, 1], [(0, 1), (0, 2), (1, 3), (2, 3)])
     assert order.ends[3] == 11

@@ -23,6 +23,15 @@ class Precedence:
     sources: Array
     targets: Array
 
+    @classmethod
+    def of_ends(cls, ends: Array, sources: Array, targets: Array) -> "Precedence":
+        """Of nodes that ended at these times: each took what was left after its last source."""
+        awaited = np.zeros(len(ends), np.int64)
+        np.maximum.at(awaited, targets, ends[sources])
+        found = cls(ends - awaited, sources, targets)
+        vars(found)["ends"] = ends  # known, and costly to find again
+        return found
+
     @cached_property
     def _edges(self) -> tuple[list[int], list[int]]:
         """In the order of targets: when one is looked at, its source is known."""

@@ -172,14 +172,12 @@ class _Builder:
         sources, targets = number[sources], number[targets]
         forward = sources < targets
         sources, targets = sources[forward], targets[forward]
-        awaited = np.zeros(len(times), np.int64)
-        np.maximum.at(awaited, targets, times[order][sources])
         layers = np.repeat([BEGIN, MID, END], self.count)
         every = np.tile(np.arange(self.count), 3)
         return StepEvents(
             spans=self.spans,
             places=self.places,
-            order=Precedence(times[order] - awaited, sources, targets),
+            order=Precedence.of_ends(times[order], sources, targets),
             times=times[order],
             instant=number[1 : self.last].reshape(3, self.count),
             span=np.concatenate(([-1], every, [-1]))[order],

@@ -105,6 +105,8 @@ def _never_at_once(ops: Ops) -> bool:
 def _threads(own: tuple[Array, Ops]) -> Sequence[list[int]]:
     """Gives each op the thread that it waited for; one that waited for none takes any."""
     where, ops = own
+    if _never_at_once(ops):
+        return [where.tolist()]
     threads: list[list[int]] = []
     ends: list[int] = []
     columns = (ops.ready.tolist(), ops.start.tolist(), ops.end.tolist())

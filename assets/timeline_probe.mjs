@@ -16,6 +16,7 @@ export function probe(view) {
       const place = view.head && placeOf(view, id);
       return place && pointOf(canvas, ...place);
     },
+    findings: () => view.findings.shown,
     state: () => ({
       view: "timeline", mode: view.mode, ...view.window, scroll: view.stack.scroll,
       ready: view.host.dataset.state === "ready" && !view.loader.isBusy,

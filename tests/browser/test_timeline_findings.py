@@ -11,6 +11,9 @@ from playwright.sync_api import Page, expect
 from tests.analysis.sample_run import SLOW_NS, sample_run
 from tests.browser.conftest import Dashboard, serving
 from tests.browser.test_timeline_page import opened, ready, state, where
+from vizdist.analysis.critical_path import critical_path
+from vizdist.analysis.stalls import stalls
+from vizdist.analysis.stalls_told import told
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 from vizdist.store.trace import open_trace
@@ -85,6 +88,27 @@ def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
     page.wait_for_function("() => window.__vizdist.state().stalls")
     assert state(page)["path"] == 0
     expect(page.locator("[data-mark=path]")).to_have_attribute("aria-pressed", "false")
+
+
+def test_what_is_drawn_is_what_the_analyses_say(
+    tab: Tab, sample: Dashboard, sample_folder: Path
+) -> None:
+    page = opened(tab, sample, "?step=2")
+    found(page)
+    drawn = page.evaluate("window.__vizdist.findings()")
+    trace = open_trace(sample_folder)
+    step = trace.step(2)
+    path = critical_path(trace, step)
+    assert path is not None
+    lines = list(zip(*(drawn["path"][name] for name in ("row", "start", "end")), strict=True))
+    assert lines == [
+        (int(trace.all.row[one.place]), one.start - trace.start, one.end - trace.start)
+        for one in path.pieces
+    ]
+    assert lines[0][1] == step.start - trace.start
+    assert lines[-1][2] == step.end - trace.start
+    told_of = [(one["row"], one["end"] - one["start"], one["key"]) for one in drawn["stalls"]]
+    assert told_of == [(s.row, s.duration, told(trace, s).key) for s in stalls(trace, step)]
 
 
 def test_a_pointer_on_a_stall_reads_why(tab: Tab, sample: Dashboard, sample_folder: Path) -> None:

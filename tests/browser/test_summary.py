@@ -83,3 +83,15 @@ def test_charts_follow_the_theme(page: Page) -> None:
 
 def test_no_chart_has_a_mode_bar(page: Page) -> None:
     assert page.locator(".modebar-btn").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark", "projector"])
+def test_a_run_that_ended_well_is_summed_up_on_one_screen(
+    tab: Tab, dashboard: Dashboard, theme: str
+) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/summary?theme={theme}")
+    page.wait_for_selector("#summary-columns .main-svg")
+    page.wait_for_function(
+        "() => { const main = document.querySelector('main');"
+        " return main.scrollHeight <= main.clientHeight; }"
+    )

@@ -18,9 +18,10 @@ def inputs_of(
 ) -> _Edges:
     """Pairs (producer, consumer) of places in `spans`.
 
-    `names` are codes of the nodes that spans stand for. `where` numbers the partition that a span is part of, -1 for none: only there its inputs are. Of
-    a loop it is the producer of the same iteration, else the one that ended last before (an Enter,
-    the loop that was left); of a NextIteration that of the iteration before.
+    `names` are codes of the nodes that spans stand for. `where` numbers the partition that a span
+    is part of, -1 for none: only there its inputs are. Of a loop it is the producer of the same
+    iteration, else the one that ended last before (an Enter, the loop that was left); of a
+    NextIteration that of the iteration before.
     """
     code = {word: number for number, word in enumerate(spans.words["name"])}
     edges = _named_edges(graph, code)

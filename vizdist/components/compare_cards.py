@@ -90,7 +90,7 @@ def _bytes_bar(run: ComparedRun, most: float, lang: Lang) -> Component:
         [
             run_badge(run.letter),
             html.Span(className="fill-send", style={"width": f"{share:.1f}%"}) if share else None,
-            html.B(_size(run.moved.per_step)),
+            html.B(_size(run.moved.per_step) if run.moved.num_steps else "–"),
             html.Small(formula, title=why) if is_exact else None,
         ]
     )

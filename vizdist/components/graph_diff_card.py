@@ -87,9 +87,9 @@ def _pair(key: PairKey) -> str:
 def _row(group: _Group, lang: Lang) -> Component:
     count = len(group.names)
     more = [t("compare.more", lang, count=count - NAMES)] if count > NAMES else []
-    names = listed([*group.names[:NAMES], *more], lang)
+    names = html.Pre("\n".join([*group.names[:NAMES], *more]), tabIndex=0)
     says = html.Summary(t(f"compare.graph.{group.kind}", lang, count=count))
-    opened = html.Details([says, html.Div(names, className="names-of")])
+    opened = html.Details([says, names])
     cells = [html.Td(_place(place, count)) for place in group.where]
     return html.Tr([html.Th(opened, scope="row"), *cells])
 

@@ -122,6 +122,7 @@ def _pick(place: int, options: Sequence[Mapping[str, str]], view: View) -> Compo
         searchable=True,
         clearable=place > 1,
         leftSection=run_badge(letter),
+        comboboxProps={"width": 320, "position": "bottom-start"},
         className="run-pick",
         attributes={"input": {"aria-label": t("compare.pick", view.lang, letter=letter)}},
     )

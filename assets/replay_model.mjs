@@ -59,12 +59,19 @@ export function index(replay) {
   replay.isDead = Uint8Array.from(
     replay.key.key, (_, row) => (keyHas(replay, row, FLAG.DEAD) ? 1 : 0),
   );
-  const ops = new Set();
-  for (let i = 0; i < replay.item.count; i += 1) {
-    if (replay.item.kind[i] === OP) ops.add(replay.item.place[i]);
-  }
-  replay.opPlaces = [...ops].sort((a, b) => a - b);
+  replay.opPlaces = placesOf(replay);
   return replay;
+}
+
+/** Where ops ran, or would have once a value had come. */
+function placesOf({ item, key }) {
+  const found = new Set();
+  for (let i = 0; i < item.count; i += 1) if (item.kind[i] === OP) found.add(item.place[i]);
+  for (let row = 0; row < key.count; row += 1) {
+    const recv = key.recv[row];
+    if (recv >= 0 && !(item.flags[recv] & FLAG.CLIENT)) found.add(item.place[recv]);
+  }
+  return [...found].sort((a, b) => a - b);
 }
 
 /** The control loops, one for each loop and device, with what their nodes ran, in order. */

@@ -106,8 +106,9 @@ test("a token is as far as its transfer, and gone once something else happened",
 
 test("an idle place says for which key it waits", () => {
   const replay = oneTensor();
-  const [ps] = queues(replay, frame(replay, 25));
+  const [ps, worker] = queues(replay, frame(replay, 25));
   assert.deepEqual([ps.running, ps.awaited], [[1], []]);
+  assert.deepEqual([worker.running, worker.awaited], [[], [0]]);
   assert.deepEqual(countStates(frame(replay, 25)), [0, 0, 1, 0, 0, 0]);
 });
 

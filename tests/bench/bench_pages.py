@@ -1,4 +1,4 @@
-"""From address to drawn canvas, on a real run: Graph and Timeline, warm server.
+"""From address to drawn canvas, on a real run: Graph, Timeline and Replay, warm server.
 
 The budget is 2 s. The first open of a fresh browser, which fetches and compiles every script, is
 told apart from later ones.
@@ -19,7 +19,7 @@ from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
 OPENS = 20
-PAGES = ("graph", "timeline")
+PAGES = ("graph", "timeline", "replay")
 
 
 def capture(folder: Path) -> None:

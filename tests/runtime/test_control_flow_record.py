@@ -22,6 +22,7 @@ from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
 from tracer.ops.kernel import Done, Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
+from tracer.record.keys import ITERATIONS
 
 Start = Callable[..., TestCluster]
 
@@ -200,6 +201,20 @@ def test_iterations_end_in_order(start_cluster: Start) -> None:
         spans.sort(key=lambda s: int(s.attributes["vizdist.iteration"]))
         assert len(spans) == 21
         assert all(one.end <= other.end for one, other in pairwise(spans))
+
+
+def test_a_recorded_loop_tells_a_key_for_many_iterations_at_once(start_cluster: Start) -> None:
+    """Each task knows as many texts as there are keys in the graph, however long the loop."""
+    cluster = start_cluster(CLUSTER)
+    session = cluster.session(doubling(body_at=PS_0))
+    session.run("s:0", count(3))
+    recorders = [worker.env.recorder for worker in cluster.workers.values()]
+    before = [len(recorder._sites._keys) for recorder in recorders]
+    session.run("s:0", count(2 * ITERATIONS))
+    assert [len(recorder._sites._keys) for recorder in recorders] == before
+    last = [s for s in cluster.spans("rendezvous.recv") if s.key.endswith(f":{2 * ITERATIONS}")]
+    assert len(last) >= 2
+    assert all(s.attributes["vizdist.iteration"] == 2 * ITERATIONS for s in last)
 
 
 @pytest.mark.parametrize("detail", ["step", "rpc"])

@@ -134,6 +134,7 @@ def _killed(folder: Path, **more: object) -> Trace:
         "ps:0", "rpc", EPOCH + 2960, EPOCH + 3190, "RunGraph", "rpc.client", span=903,
         step=3, trace_hi=7, trace_lo=3, flags=Flag.ERROR,
     )  # fmt: skip
+    farewell = call._replace(name="CloseSession", end=EPOCH + 3490, step=0, trace_lo=9, span=904)
     tasks = [
         TaskRecord("launcher", 1, outcome="done", last_seen_ns=EPOCH + 9000),
         TaskRecord("ps:0", 2, "10.0.0.1:1", outcome="done", last_seen_ns=EPOCH + 4000),
@@ -144,7 +145,7 @@ def _killed(folder: Path, **more: object) -> Trace:
     ]  # fmt: skip
     told = {"tasks": tasks, "outcome": "failed"} | more
     told |= {"error": "worker:1 in step 3: was killed by SIGKILL"}
-    return open_trace(write_trace(folder, [*steps, root, op, call], **told))
+    return open_trace(write_trace(folder, [*steps, root, op, call, farewell], **told))
 
 
 def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_path: Path) -> None:
@@ -158,8 +159,10 @@ def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_p
         ("worker:1", "killed", 0),
         ("ps:0", "done", 1010),
     ]
-    [echo] = found.echoes
-    assert (echo.task, echo.name, echo.after_ns) == ("ps:0", "RunGraph", 200)
+    assert [(echo.task, echo.name, echo.after_ns) for echo in found.echoes] == [
+        ("ps:0", "RunGraph", 200),
+        ("ps:0", "CloseSession", 500),
+    ]
     told = [outcome_text(one, lang) for one in found.seen for lang in LANGUAGES]
     assert told == ["was killed by SIGKILL", "被 SIGKILL 终止", "left cleanly", "正常退出"]
     assert facts_of(found)["stood"] == "mm"

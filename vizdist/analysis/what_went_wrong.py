@@ -110,14 +110,19 @@ def what_went_wrong(trace: Trace) -> WhatWentWrong | None:
     failed = [(one, each) for one in steps for each in _failures(one)]
     root = next(((one, each) for one, each in failed if each.role == "root"), None)
     open_spans = _open(trace)
-    origin = _origin(trace, task, root, failed)
+    outside = _failed_outside_steps(trace)
+    ends = [_at(one, each) for one, each in failed if not each.is_unfinished]
+    first = min(ends or outside.end.tolist(), default=trace.end)
+    origin = _at(*root) if root else _last_sign(trace, task) or first
     return WhatWentWrong(
         cause=cause,
         origin=origin,
         task=task,
         step=cause.step,
         root=_root_op(*root) if root else None,
-        echoes=_echoes(failed, origin),
+        echoes=sorted(
+            [*_echoes(failed, origin), *_later(outside, origin)], key=lambda echo: echo.after_ns
+        ),
         unmet=_unmet(steps, (root[1].task, root[1].name) if root else ("", "")),
         unfinished=list(_unfinished(open_spans, origin, task)),
         absent=list(_absent(trace)),
@@ -144,19 +149,10 @@ def _at(one: OneStep, failure: Failure) -> int:
     return one.step.start + failure.after_ns
 
 
-def _origin(
-    trace: Trace,
-    guilty: str,
-    root: tuple[OneStep, Failure] | None,
-    failed: Sequence[tuple[OneStep, Failure]],
-) -> int:
-    if root is not None:
-        return _at(*root)
+def _last_sign(trace: Trace, guilty: str) -> int:
+    """When a task was last heard of that died, else 0."""
     dead = next((t for t in trace.manifest.tasks if t.task == guilty and _died(t)), None)
-    if dead is not None and dead.last_seen_ns:
-        return dead.last_seen_ns
-    ends = [_at(one, each) for one, each in failed if not each.is_unfinished]
-    return min(ends, default=trace.end)
+    return dead.last_seen_ns if dead is not None else 0
 
 
 def _died(task: TaskRecord) -> bool:
@@ -171,12 +167,31 @@ def _root_op(one: OneStep, root: Failure) -> RootOp:
 
 
 def _echoes(failed: Sequence[tuple[OneStep, Failure]], origin: int) -> list[Echo]:
-    found = [
+    return [
         Echo(each.task, each.kind, each.name, _at(one, each) - origin, each.span)
         for one, each in failed
         if each.role != "root" and not each.is_unfinished
     ]
-    return sorted(found, key=lambda echo: echo.after_ns)
+
+
+def _failed_outside_steps(trace: Trace) -> Spans:
+    """What belongs to the run or to a session; the run holds all, and a wait is told by itself."""
+    failed = ((trace.all.flags & Flag.ERROR) != 0) & (trace.all.step == 0)
+    spans = trace.all.take(failed)
+    return spans.take(~spans.is_kind("run", "session.wait"))
+
+
+def _later(spans: Spans, origin: int) -> Iterator[Echo]:
+    columns = (
+        spans.task,
+        spans.text("kind"),
+        spans.text("name"),
+        spans.end - origin,
+        spans.span,
+    )
+    for task, kind, name, after, span in zip(*(c.tolist() for c in columns), strict=True):
+        if after >= 0:
+            yield Echo(task, kind, name, after, hex_id(span))
 
 
 def _unmet(steps: Sequence[OneStep], root: tuple[str, str]) -> list[Alone]:

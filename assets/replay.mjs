@@ -104,7 +104,9 @@ export class ReplayView extends GraphView {
 
   /** The graph has come, or is folded in another way: tokens go along its wires. */
   show(payload, ...rest) {
-    super.show(payload, ...rest);
+    // what the whole step measured is not known at an instant of it
+    const nodes = payload.nodes.map((node) => ({ ...node, failed: false, time: 0 }));
+    super.show({ ...payload, nodes }, ...rest);
     if (!this.replay) return;
     this.places = tilesAndWires(this.model, this.replay);
     this.showFrame(true);

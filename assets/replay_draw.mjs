@@ -4,6 +4,7 @@
 import { ellipsis, font, haloText, inkOn, mix, textWidth } from "./core.mjs";
 import { halfTile } from "./graph_draw.mjs";
 import { drawGlyph } from "./graph_glyphs.mjs";
+import { drawFailed } from "./graph_marks.mjs";
 import { ROUND, TAGS, hueOf } from "./graph_model.mjs";
 import { place, stroke, touch } from "./graph_wires.mjs";
 import { FLAG, LOST, TAKEN, WAITING, endOf, isDeadAt, keyHas, openKeys } from "./replay_model.mjs";
@@ -79,12 +80,14 @@ function drawTileState(ctx, scene, tile) {
     path();
     ctx.fillStyle = fill;
     ctx.fill();
-    if (state.isDead && !state.running) stroke(ctx, theme.line2, 1.4, [3, 2.5]);
+    if (state.hasFailed) stroke(ctx, theme["error-s"], 1.4, [3, 2.5]);
+    else if (state.isDead && !state.running) stroke(ctx, theme.line2, 1.4, [3, 2.5]);
     else stroke(ctx, theme[`${hueOf(tile.kind)}-s`], 1.4);
     const isTexture = fill === textures.hatch || fill === textures.dots;
     const ink = isTexture ? theme.ink : inkOn(fill, theme);
     if (zoom >= 0.5) drawSign(ctx, scene, tile, x, y, half, ink, isTexture);
   }
+  if (state.hasFailed) drawFailed(ctx, scene, x, y, half);
   const iteration = replay.item.iteration[state.item];
   const isBadged = state.running || state.isLoopNode || tile.count > 1;
   if (iteration >= 0 && isBadged && zoom >= 0.5) {
@@ -108,6 +111,7 @@ function drawSign(ctx, { theme, zoom }, tile, x, y, half, ink, isTexture) {
  *  keeps the colour of the iteration that it ran last. */
 function fillOf({ theme, textures, replay }, tile, state) {
   if (state.running) return theme[hueOf(tile.kind)];
+  if (state.hasFailed) return theme.error;
   if (state.isReady) return textures.dots;
   if (tile.count > 1) return null; // some of a scope may be dead, and of different iterations
   if (state.isDead) return textures.hatch;
@@ -115,7 +119,7 @@ function fillOf({ theme, textures, replay }, tile, state) {
   return null;
 }
 
-/** Tile → {running, isReady, item that began last, isDead, isLoopNode}; only tiles with news.
+/** Tile → {running, isReady, item that began last, hasFailed, isDead, isLoopNode}, where any began.
  *  `tileOf` holds for every item the place of its tile in `ids`, -1 for none. */
 export function tileStates(replay, now, { tileOf, ids }) {
   const { item, ops } = replay;
@@ -132,6 +136,8 @@ export function tileStates(replay, now, { tileOf, ids }) {
   for (const i of now.ready) if (tileOf[i] >= 0) of(i).isReady = true;
   for (const state of found.values()) {
     const hasRun = state.item < now.begun;
+    state.hasFailed = hasRun && (item.flags[state.item] & FLAG.ERROR) !== 0
+      && item.end[state.item] <= now.time;
     state.isDead = hasRun && (item.flags[state.item] & FLAG.DEAD) !== 0;
     state.isLoopNode = hasRun && item.iteration[state.item] >= 0
       && LOOP_OPS.has(ops[item.op[state.item]]);

@@ -14,7 +14,7 @@ export const [OP, SEND, RECV, CALL, SERVE, FRAME, TURN] = [0, 1, 2, 3, 4, 5, 6];
 export const NO_LOOP = 0xffff;
 const MACHINE = ["Enter", "Merge", "Switch", "NextIteration"]; // nodes of a control loop
 const CONTROL_LOOP = "_cloop"; // what their names begin with
-export const FLAG = { DEAD: 4, CONTROL: 16, DEFERRED: 128, CLIENT: 256 };
+export const FLAG = { ERROR: 1, DEAD: 4, CONTROL: 16, DEFERRED: 128, CLIENT: 256 };
 
 /** What is so with a key; the words for them are in the catalogue. */
 export const STATES = ["none", "early", "waiting", "flight", "taken", "lost"];

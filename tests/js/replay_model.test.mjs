@@ -181,6 +181,14 @@ test("a node whose last run was dead is so until it runs again", () => {
   assert.equal(state(20).isDead, true);
 });
 
+test("a node has failed once it has, and not before", () => {
+  const replay = replayOf([{ name: "div", start: 10, end: 20, flags: FLAG.ERROR }]);
+  const places = { ids: ["t"], tileOf: [0] };
+  const state = (time) => tileStates(replay, frame(replay, time), places).get("t");
+  assert.equal(state(15).hasFailed, false);
+  assert.equal(state(20).hasFailed, true);
+});
+
 test("a point of a wire lies as far along as is asked", () => {
   const points = [[0, 0], [0, 10], [30, 10]];
   assert.deepEqual(pointAt(points, 0), [0, 0]);

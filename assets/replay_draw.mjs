@@ -119,7 +119,7 @@ function fillOf({ theme, textures, replay }, tile, state) {
   return null;
 }
 
-/** Tile → {running, isReady, item that began last, hasFailed, isDead, isLoopNode}, where any began.
+/** Tile → {running, isReady, item that began last, hasFailed, isDead, isLoopNode} of what began.
  *  `tileOf` holds for every item the place of its tile in `ids`, -1 for none. */
 export function tileStates(replay, now, { tileOf, ids }) {
   const { item, ops } = replay;

@@ -20,6 +20,7 @@ import { graphPicture } from "./graph_picture.mjs";
 import { Play } from "./graph_play.mjs";
 import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
+import { fillTable } from "./graph_table.mjs";
 import { sourceOf } from "./sources.mjs";
 import { APART, HEAD, cutsBetween, drawTwo, saidOf } from "./graph_two.mjs";
 
@@ -69,9 +70,12 @@ export class GraphView {
     host.addEventListener("two", toggleTwo);
     const playOrStop = () => this.play.toggle();
     host.addEventListener("morph", playOrStop);
+    const fill = () => fillTable(this);
+    host.addEventListener("table", fill);
     this.stops.push(() => {
       host.removeEventListener("two", toggleTwo);
       host.removeEventListener("morph", playOrStop);
+      host.removeEventListener("table", fill);
       this.play.stop();
     });
     const followAddress = () => this.followAddress();
@@ -180,6 +184,7 @@ export class GraphView {
     showOpened(this);
     markChoice("graph-stages", payload.stage);
     showTwo(this);
+    fillTable(this);
     this.host.dataset.state = "ready";
     this.select();
     this.surface.paint();

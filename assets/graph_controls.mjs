@@ -53,7 +53,7 @@ export function toggleTable() {
   canvas.inert = !table.hidden;
   const button = document.getElementById("graph-table-button");
   button?.setAttribute("aria-pressed", String(!table.hidden));
-  if (!table.hidden) setStore("graph-list", true);
+  if (!table.hidden) tellCanvas("table");
   (table.hidden ? canvas.querySelector("canvas") : button)?.focus();
 }
 

@@ -9,11 +9,10 @@ from tests.figures.golden_stages import device_rows
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.components.graph_aside import aside, gone, us
-from vizdist.components.graph_list import MOST, graph_list
 from vizdist.components.graph_toolbar import clients, stops
 from vizdist.figures.graph_facts import facts_of
 from vizdist.figures.graph_stage import read_stage
-from vizdist.figures.partitioned_graph import graph_payload, stage_counts
+from vizdist.figures.partitioned_graph import stage_counts
 from vizdist.i18n import Lang
 from vizdist.store.trace import StepInfo
 
@@ -89,11 +88,10 @@ def test_a_hostile_name_is_text_everywhere() -> None:
     graph = read_stage("device", rows)
     facts = facts_of(graph, stages, StepMeasures(), [HOSTILE])
     assert facts is not None
-    drawn = [aside(facts, STEP, "en"), graph_list(graph_payload(stages, "device"), "en")]
-    for component in drawn:
-        encoded = json.dumps(component, default=lambda item: item.to_plotly_json())
-        assert HOSTILE in texts(component)
-        assert "dangerously" not in encoded
+    drawn = aside(facts, STEP, "en")
+    encoded = json.dumps(drawn, default=lambda item: item.to_plotly_json())
+    assert HOSTILE in texts(drawn)
+    assert "dangerously" not in encoded
 
 
 def test_the_stops_say_how_large_each_stage_is() -> None:
@@ -107,13 +105,6 @@ def test_clients_are_offered_only_where_there_are_several() -> None:
     assert texts(clients(("worker:0", "worker:1"), "worker:1", "en")).split() == [
         "Step", "of", "worker:0", "worker:1",
     ]  # fmt: skip
-
-
-def test_a_long_table_says_what_it_leaves_out() -> None:
-    base = device_rows(MLP)[0]._replace(op="MatMul", inputs=(), attrs={})
-    rows = [base._replace(name=f"n{i}") for i in range(MOST + 5)]
-    words = texts(graph_list(graph_payload({"device": rows}, "device"), "en"))
-    assert f"{MOST} of {MOST + 5} nodes" in words
 
 
 def test_short_times_are_not_nothing() -> None:

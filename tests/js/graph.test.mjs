@@ -6,6 +6,7 @@ import { test } from "node:test";
 import * as core from "../../assets/core.mjs";
 import * as graph from "../../assets/graph_model.mjs";
 import * as folds from "../../assets/graph_folds.mjs";
+import * as table from "../../assets/graph_table.mjs";
 import { tagPoints } from "../../assets/shapes.mjs";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url)));
@@ -87,6 +88,17 @@ test("a glyph on a heated tile keeps a contrast of four", () => {
     const fill = core.heat(light, "compute", share);
     assert.ok(core.contrast(core.inkOn(fill, light), fill) >= 4, String(share));
   }
+});
+
+test("the table has every node, costliest first, and leaves out what is too much", () => {
+  const words = { forward: "forward" };
+  const rows = table.rowsOf(payload, words);
+  assert.equal(rows.length, payload.nodes.length);
+  const [first] = rows;
+  const most = Math.max(...payload.nodes.map((node) => node.time));
+  assert.equal(payload.nodes.find((node) => node.id === first[0]).time, most);
+  const many = Array.from({ length: table.MOST + 5 }, () => payload.nodes[0]);
+  assert.equal(table.rowsOf({ nodes: many }, words).length, table.MOST);
 });
 
 test("the overview shows every node once, inside its box, and bundles without shared lanes", () => {

@@ -11,13 +11,12 @@ from vizdist.analysis.selection import Selection
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty
 from vizdist.components.graph_aside import aside, gone, optimizations
-from vizdist.components.graph_list import graph_list
 from vizdist.components.graph_toolbar import clients, legend, stops, toolbar
 from vizdist.components.view import Route, View, view_of
 from vizdist.components.what_if import what_if_of_selection
 from vizdist.figures.graph_facts import GraphFacts, facts_of
 from vizdist.figures.graph_stage import read_stage
-from vizdist.figures.partitioned_graph import graph_payload, stage_counts
+from vizdist.figures.partitioned_graph import stage_counts
 from vizdist.figures.step_graph import StepGraph, step_graph
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.store.library import Library
@@ -60,7 +59,7 @@ def layout(library: Library, view: View) -> Component:
                 ],
                 className="graph-body",
             ),
-            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "list", "names")),
+            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "names")),
         ],
         className="graph-page",
     )
@@ -77,6 +76,7 @@ def _canvas_data(view: View, trace: Trace) -> dict[str, Any]:
         "whys": "why",
         "comings": "coming",
         "goings": "going",
+        "columns": "column",
         "two": "two",
     }
     for name, section in tables.items():
@@ -157,17 +157,6 @@ def register(app: Dash, library: Library) -> None:
         if sel is None or sel["type"] not in ("span", "rpc"):
             return []
         return [name for name in _names(library.open(view_of(route).trace), sel) if name]
-
-    @callback(app, Output("graph-table", "children"), Input("graph-list", "data"), *now, route)
-    def show_list(
-        is_open: bool | None, step: int | None, stage: str | None, task: str | None, route: Route
-    ) -> list[Component]:
-        view = view_of(route)
-        found = step_graph(library.open(view.trace), step, task or "")
-        shown = found.stage(stage)
-        if not is_open or not shown:
-            return []
-        return graph_list(graph_payload(found.stages, shown, found.measures), view.lang)
 
     drawn = Output("graph-drawn", "data")  # so that Dash asks only where the canvas is
     chosen = (Input("sel", "data"), Input("graph-names", "data"))

@@ -88,6 +88,8 @@ def test_a_span_is_told_with_its_links(api: str, trace: Trace) -> None:
         "/tiles?start=secret&end=9&width=100&rows=0-5",
         "/span/secret",
         "/span/ffffffffffffffff",
+        "/timeline/step?number=77&task=secret",
+        "/timeline/step?number=secret&task=worker:0",
         "/../../secret",
         "/%2e%2e/%2e%2e/secret",
     ],
@@ -107,3 +109,17 @@ def test_a_trace_is_opened_by_its_id_alone(api: str, name: str) -> None:
         get(f"{root}/{name}/rows")
     with refused.value as answer:
         assert answer.code in (400, 404)
+
+
+def test_what_the_analyses_found_is_told_of_a_step_and_of_the_run(api: str, trace: Trace) -> None:
+    step = json.loads(get(f"{api}/timeline/step?number=2&task=worker:0"))
+    path = step["path"]
+    assert path["start"][0] >= trace.step(2).start - trace.start
+    assert path["end"][-1] == trace.step(2).end - trace.start
+    assert len(path["row"]) == len(path["part"]) == len(path["start"])
+    assert [one["end"] - one["start"] for one in step["stalls"]] == sorted(
+        (one["end"] - one["start"] for one in step["stalls"]), reverse=True
+    )
+    run = json.loads(get(f"{api}/timeline/stands-out"))
+    assert all(1 <= one["step"] <= 5 and one["task"] == "worker:0" for one in run)
+    assert run

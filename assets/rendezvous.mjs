@@ -1,6 +1,7 @@
 // The Rendezvous page: what is selected is lit in every card, cards show one of their faces, rows
 // are found and folded, and the sequence of calls is drawn. Everything else comes from the server.
 
+import { equal } from "./selection.mjs";
 import { drawSequence, layOut, measurer } from "./sequence.mjs";
 
 const keep = () => window.dash_clientside.no_update;
@@ -123,9 +124,28 @@ function press(event) {
   }
 }
 
+const ACTIVE = "[data-bundle], [data-edge], [data-page], [data-faces] [role=radio]";
+
+let pressed = null;
+
+function pressDown({ target }) {
+  pressed = page()?.contains(target) ? target.closest(`${ACTIVE}, [data-sel]`) : null;
+}
+
+/** A card that is filled anew between press and release has other buttons, and the browser tells of
+ *  no click: the button that says the same as the one that was pressed is meant. */
+function release({ target }) {
+  const there = target.closest?.(`${ACTIVE}, [data-sel]`);
+  const isSame = there && pressed && equal({ ...there.dataset }, { ...pressed.dataset });
+  if (isSame && !pressed.isConnected) {
+    there.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  }
+  pressed = null;
+}
+
 function click({ target }) {
   if (!page()?.contains(target)) return;
-  const one = target.closest("[data-bundle], [data-edge], [data-page], [data-faces] [role=radio]");
+  const one = target.closest(ACTIVE);
   if (!one) return;
   const { bundle, edge, page: number } = one.dataset;
   if (bundle !== undefined) toggleBundle(bundle);
@@ -157,8 +177,9 @@ function watch() {
   Object.assign(state, { opened: new Set(), look: {}, sought: "" });
   if (!here) return;
   let frame = 0;
+  const what = { attributeFilter: ["data-key", "data-edge", "data-link", "data-tensor"] };
   new MutationObserver(() => { frame ||= requestAnimationFrame(() => { frame = 0; light(); }); })
-    .observe(here, { childList: true, subtree: true });
+    .observe(here, { childList: true, subtree: true, ...what });
   const host = document.getElementById("rendezvous-sequence");
   if (host) new ResizeObserver(drawCalls).observe(host);
 }
@@ -169,6 +190,8 @@ function start() {
   if (started) return;
   started = true;
   document.addEventListener("click", click);
+  document.addEventListener("pointerdown", pressDown);
+  document.addEventListener("pointerup", release);
   document.addEventListener("keydown", press);
   document.addEventListener("change", change);
   document.addEventListener("input", type);

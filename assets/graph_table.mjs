@@ -1,5 +1,5 @@
-// The graph as a table: the same nodes, for those who read or listen rather than look. It is made of
-// plain elements: as components of Dash, some hundred rows would stop the page for seconds.
+// The graph as a table: the same nodes, for those who read or listen rather than look. It is made
+// of plain elements: as components of Dash, some hundred rows would stop the page for seconds.
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
 

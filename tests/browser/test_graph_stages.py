@@ -1,4 +1,4 @@
-"""The stages of the graph on captured runs: how one turns into another, two at once, what is new."""
+"""Stages of the graph on captured runs: how one turns into another, two at once, what is new."""
 
 import re
 import subprocess

@@ -317,7 +317,7 @@ def _graph(facts: GraphFacts, lang: Lang) -> list[Component]:
 
 def optimizations(passes: Sequence[PassChange], lang: Lang) -> list[Component]:
     """What the passes did that were asked for; nothing where none was."""
-    rows = [(one.name, _did(one, lang)) for one in passes]
+    rows = [(one.name.replace("_", " "), _did(one, lang)) for one in passes]
     return [_part(t("graph.fact.passes", lang), _rows(rows))] if rows else []
 
 

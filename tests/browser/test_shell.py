@@ -186,3 +186,17 @@ def test_pages_are_accessible_and_fit(
     page.wait_for_selector("#summary-columns .main-svg" if where else ".run")
     assert axe_faults(page) == []
     assert overflow(page) == []
+
+
+def test_a_phone_has_room_for_four_pages_and_the_rest_is_behind_more(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    page = tab(f"{dashboard.url}t/{dashboard.run}/summary?lang=en", width=390, height=844)
+    bar = page.locator("#tabs")
+    expect(bar.locator("> *")).to_have_count(5)
+    more = bar.get_by_text("More")
+    more.click()
+    assert overflow(page) == []
+    bar.get_by_role("link", name="Reference").click()
+    expect(page).to_have_url(re.compile("/reference"))
+    expect(bar.locator("details")).to_have_count(0)

@@ -52,8 +52,7 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
     @callback(app, *entries, address, rail_filled)
     def show_rail(route: Route, _filled: str | None) -> tuple[list[Component], ...]:
         _, view, trace = _resolve(library, pages, route)
-        rail = shell.rail(pages, view, trace)
-        return rail, rail
+        return shell.rail(pages, view, trace), shell.tabs(pages, view, trace)
 
     _register_header(app, library, pages)
     seen = [Input(name, "data") for name in ("route", "sel", "step")]

@@ -22,6 +22,7 @@ STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "f
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
 _GROUP_ENDS = ("library", "replay", "rendezvous")  #: pages after which the rail has a rule
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
+_TABS = ("summary", "graph", "timeline", "replay")  #: what a phone has room for, beside More
 #: Single keys that go to a page.
 _KEYS = {"graph": "g", "timeline": "t", "replay": "r", "rendezvous": "v"}
 
@@ -60,8 +61,27 @@ def skeleton() -> Component:
 
 def rail(pages: Sequence[Page], view: View, trace: Trace | None) -> list[Component]:
     """One entry a built page. Pages of a run are there only when a run is open."""
-    shown = [page for page in pages if "{trace}" not in page.PATH or view.trace]
-    return [_entry(page, view, trace) for page in shown]
+    return [_entry(page, view, trace) for page in _shown(pages, view)]
+
+
+def tabs(pages: Sequence[Page], view: View, trace: Trace | None) -> list[Component]:
+    """The rail of a phone: of a run what is looked at most, and the rest behind More."""
+    shown = _shown(pages, view)
+    first = [page for page in shown if page.NAME in _TABS] or shown
+    rest = [page for page in shown if page not in first]
+    entries = [_entry(page, view, trace) for page in first]
+    if not rest:
+        return entries
+    here: dict[str, Any] = {}
+    if view.page in [page.NAME for page in rest]:
+        here["aria-current"] = "true"
+    words = [icon("menu"), html.Span(t("shell.more_pages", view.lang))]
+    others = html.Div([_entry(page, view, trace) for page in rest], className="tabs-rest")
+    return [*entries, html.Details([html.Summary(words, className="rail-item", **here), others])]
+
+
+def _shown(pages: Sequence[Page], view: View) -> list[Page]:
+    return [page for page in pages if "{trace}" not in page.PATH or view.trace]
 
 
 def title(view: View, trace: Trace | None) -> str:

@@ -226,6 +226,23 @@ def test_the_first_step_made_its_graph_and_the_next_one_found_it(
     expect(row.locator(".cell").nth(1)).to_have_class("cell hit")
 
 
+def test_a_click_is_heard_though_the_card_is_filled_anew_within_it(
+    open_page: Callable[..., Page],
+) -> None:
+    page = open_page()
+    row = page.locator(".mail-row").first
+    row.evaluate("row => { row.isOld = true; }")
+    place = row.bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + 20, place["y"] + 10)
+    page.mouse.down()
+    page.evaluate("dash_clientside.set_props('live', { data: { seen: 99, over: true } })")
+    page.wait_for_function("() => document.querySelector('.mail-row')?.isOld === undefined")
+    expect(row).to_be_visible()
+    page.mouse.up()
+    expect(row).to_have_attribute("aria-current", "true")
+
+
 def test_keys_alone_suffice(open_page: Callable[..., Page]) -> None:
     page = open_page()
     rows = page.locator(".mail-row")

@@ -113,6 +113,7 @@ def test_a_send_and_its_recv_grow_out_of_the_edge_that_is_cut(tab: Tab, served: 
     assert len(done["wires"]) == len(sends)
 
 
+@pytest.mark.slow
 def test_one_key_plays_all_stages_and_ends_at_what_runs(tab: Tab, served: Served) -> None:
     page = tab(served.graph("dedup", "&stage=full"))
     page.emulate_media(reduced_motion="reduce")
@@ -130,6 +131,7 @@ def test_one_key_plays_all_stages_and_ends_at_what_runs(tab: Tab, served: Served
     assert page.evaluate("[...window.seen]") == stages
 
 
+@pytest.mark.slow
 def test_two_stages_have_one_x_and_number_the_edges_that_the_cut_goes_through(
     tab: Tab, served: Served
 ) -> None:

@@ -1,0 +1,240 @@
+"""What a lecture shows, asked from the screen alone: runs of real processes, checked by the store.
+
+Each run is captured once. What a picture says is compared with a count over spans that shares no
+code with the page.
+"""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import serving
+from tracer.model.trace_folder import Flag
+from vizdist.store.index import path_id
+from vizdist.store.library import Library
+from vizdist.store.spans import Spans
+from vizdist.store.trace import Trace, open_trace
+
+pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.slow]
+Tab = Callable[..., Page]
+
+RUNS: Mapping[str, tuple[str, ...]] = {
+    "ps": ("digits-mlp", "--strategy", "parameter_server_v1", "--workers", "2", "--steps", "6"),
+    "split": ("model-parallel-mlp", "--steps", "5"),
+    "dedup": ("recv-dedup",),
+    "cond": ("cross-device-cond",),
+    "while": ("cross-device-while",),
+    "one-at-a-time": ("cross-device-while", "--option", "parallel_iterations=1"),
+    "bad": ("bad-op",),
+}
+
+
+class Shown(NamedTuple):
+    """A captured run: the address of its pages, and what the store holds of it."""
+
+    address: str
+    trace: Trace
+
+    def page(self, tab: Tab, page: str, query: str = "") -> Page:
+        return tab(f"{self.address}/{page}?lang=en{query}")
+
+    def spans(self, *kinds: str, step: int | None = None) -> Spans:
+        return self.trace.spans(step=step, kinds=kinds)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Shown]]:
+    folders = {name: tmp_path_factory.mktemp("runs") / f"{name}.trace" for name in RUNS}
+    for name, words in RUNS.items():
+        capture([*words, "--out", str(folders[name])], fails=name == "bad")
+    for url in serving(Library([*folders.values()])):
+        yield {
+            name: Shown(f"{url}t/{path_id(folder)}", open_trace(folder))
+            for name, folder in folders.items()
+        }
+
+
+def capture(words: list[str], *, fails: bool) -> None:
+    command = [sys.executable, "-m", "tracer", "run", *words]
+    done = subprocess.run(command, check=False, timeout=120, capture_output=True, text=True)
+    assert done.returncode == int(fails), done.stderr
+
+
+def state(page: Page) -> dict[str, Any]:
+    told: dict[str, Any] = page.evaluate("window.__vizdist.state()")
+    return told
+
+
+def ready(page: Page) -> Page:
+    page.wait_for_function("() => window.__vizdist?.state().ready")
+    return page
+
+
+def test_one_run_goes_from_client_to_master_to_workers_through_caches_that_grow_warm(
+    tab: Tab, runs: Mapping[str, Shown]
+) -> None:
+    run = runs["split"]
+    page = run.page(tab, "rendezvous", "&step=1")
+    heads = page.locator("#rendezvous-sequence .head-text")
+    expect(heads.first).to_have_text("client")
+    assert heads.all_text_contents()[1] == "worker:0"  # whom the client dials is the master
+    expect(page.locator("#rendezvous-sequence")).to_contain_text("run_step")
+    expect(page.locator("#rendezvous-sequence")).to_contain_text("register_graph")
+    graphs = page.locator("#rendezvous-caches tr", has_text="client graph").locator(".cell")
+    steps = sorted({step.number for step in run.trace.steps})
+    assert graphs.count() == len(steps)
+    kinds = [str(cell.get_attribute("class")) for cell in graphs.all()]
+    assert "miss" in kinds[0]
+    assert all("hit" in kind for kind in kinds[1:])
+    page.keyboard.press("]")
+    expect(page).to_have_url(re.compile("step=2"))
+    expect(page.locator("#rendezvous-sequence")).to_contain_text("run_graph")
+    expect(page.locator("#rendezvous-sequence")).not_to_contain_text("register_graph")
+
+
+def test_a_graph_is_pruned_placed_and_split_and_its_nodes_stay_themselves(
+    tab: Tab, runs: Mapping[str, Shown]
+) -> None:
+    run = runs["ps"]
+    table = run.trace.graph()
+    assert table is not None
+    counts = {stage: len(rows) for stage, rows in table.stages.items()}
+    page = ready(run.page(tab, "graph", "&stage=full"))
+    assert state(page)["nodeCount"] == counts["full"]
+    before = page.evaluate("window.__vizdist.hold(1).tiles.map(tile => tile.id)")
+    for stage in ("pruned", "placed", "worker", "device"):
+        page.locator(f"#graph-stages [data-value={stage}]").click()
+        page.wait_for_function(f"() => window.__vizdist.state().stage === '{stage}'")
+        page.wait_for_function("() => !window.__vizdist.state().morphing")
+        assert state(page)["nodeCount"] == counts[stage]
+    names = {row.name for row in table.stages["full"]} & {
+        row.name for row in table.stages["device"]
+    }
+    after = page.evaluate("window.__vizdist.hold(1).tiles.map(tile => tile.id)")
+    assert len(names & {*before} & {*after}) > 10
+
+
+def test_one_tensor_with_several_readers_crosses_once(tab: Tab, runs: Mapping[str, Shown]) -> None:
+    run = runs["dedup"]
+    recvs = run.spans("rendezvous.recv", step=1)
+    between = recvs.take((recvs.flags & Flag.CLIENT_EDGE) == 0)
+    page = run.page(tab, "rendezvous", "&step=1")
+    rows = page.locator("#rendezvous-mail .mail-row")
+    expect(rows).to_have_count(len({*between.text("key").tolist()}))
+    page.locator(".mail-row[data-tensor=a][data-link='ps:0→worker:0']").click()
+    page.locator("#strip a", has_text="Graph").click()
+    ready(page)
+    page.wait_for_function("() => window.__vizdist.state().found")
+    readers = page.locator("#graph-facts").get_by_role("listitem")
+    graph = run.trace.graph()
+    assert graph is not None
+    near = [row for row in graph.stages["placed"] if "job:worker/replica:0/task:0" in row.device]
+    uses = [row.name for row in near for end in row.inputs if end == "a"]
+    expect(readers).to_have_count(len({*uses}))
+    expect(page.locator("#graph-facts")).to_contain_text(f"1 for {len(uses)} uses")
+
+
+def test_a_mailbox_says_who_came_first(tab: Tab, runs: Mapping[str, Shown]) -> None:
+    run = runs["ps"]
+    step = run.trace.steps[-1].number
+    page = run.page(tab, "rendezvous", f"&step={step}")
+    rows = page.locator("#rendezvous-mail .mail-row")
+    expect(rows.first).to_be_visible()
+    request = next(one for one in run.trace.steps if one.number == step)
+    spans = run.trace.spans(step=request, kinds=("rendezvous.recv",))
+    late = {
+        key
+        for key, wait, flags in zip(spans.text("key"), spans.wait, spans.flags, strict=True)
+        if wait > 0 and not flags & Flag.CLIENT_EDGE
+    }
+    told = {
+        str(row.get_attribute("data-key"))
+        for row in rows.all()
+        if row.locator(".mail-late").count()
+    }
+    assert told == late
+    rows.first.click()
+    expect(page).to_have_url(re.compile("sel=key:"))
+
+
+def test_a_step_tells_where_its_time_went(tab: Tab, runs: Mapping[str, Shown]) -> None:
+    run = runs["ps"]
+    step = run.trace.steps[-1]
+    page = ready(run.page(tab, "timeline", f"&step={step.number}"))
+    page.wait_for_function("() => window.__vizdist.state().path > 0")
+    expect(page.locator("#timeline-split")).to_contain_text(f"Step {step.number} took")
+    page.wait_for_function("() => window.__vizdist.state().standsOut > 0")
+    row = page.locator("[data-stand-out]", has_text="because").first
+    expect(row).to_be_visible()
+    row.click()
+    page.wait_for_function("() => window.__vizdist.state().stalls > 0")
+
+
+def test_the_branch_not_taken_sends_dead_tensors(tab: Tab, runs: Mapping[str, Shown]) -> None:
+    run = runs["cond"]
+    sends = run.spans("rendezvous.send", step=1)
+    dead = Counter(sends.text("key")[(sends.flags & Flag.DEAD) != 0].tolist())
+    assert dead
+    page = run.page(tab, "replay", "&step=1")
+    page.emulate_media(reduced_motion="reduce")
+    page.wait_for_selector("#replay-canvas[data-replay=ready][data-state=ready]")
+    seen: set[str] = set()
+    for time in page.evaluate("window.__vizdist.instants('tensor')"):
+        page.evaluate("(time) => window.__vizdist.seek(time)", time)
+        tokens = page.evaluate("window.__vizdist.replay().tokens")
+        seen |= {token["key"] for token in tokens if token["dead"]}
+    assert seen
+    assert seen <= {*dead}
+
+
+def most_at_once(run: Shown) -> int:
+    """Iterations of the loop that are in flight together on any device, by the spans."""
+    turns = run.spans("iteration.run", step=1)
+    numbers = np.unique(turns.iteration)
+    begins = [int(turns.start[turns.iteration == n].min()) for n in numbers]
+    ends = [int(turns.end[turns.iteration == n].max()) for n in numbers]
+    return max(sum(a <= at < b for a, b in zip(begins, ends, strict=True)) for at in begins)
+
+
+def most_shown(page: Page) -> int:
+    """The same as the replay says it, at every beginning and end of an iteration."""
+    page.emulate_media(reduced_motion="reduce")
+    page.wait_for_selector("#replay-canvas[data-replay=ready][data-state=ready]")
+    counts = []
+    for time in page.evaluate("window.__vizdist.instants('iteration')"):
+        page.evaluate("(time) => window.__vizdist.seek(time)", time)
+        found = re.search(r"in flight: (\d+)", page.locator("#replay-flight").inner_text())
+        counts.append(int(found[1]) if found else 0)
+    return max(counts)
+
+
+def test_iterations_overlap_only_as_far_as_they_may(tab: Tab, runs: Mapping[str, Shown]) -> None:
+    narrow, wide = runs["one-at-a-time"], runs["while"]
+    shown = [most_shown(run.page(tab, "replay", "&step=1")) for run in (narrow, wide)]
+    assert shown == [most_at_once(narrow), most_at_once(wide)]
+    assert shown[0] < shown[1]
+
+
+def test_a_failed_run_opens_on_its_one_cause_and_the_wave_after_it(
+    tab: Tab, runs: Mapping[str, Shown]
+) -> None:
+    run = runs["bad"]
+    failed = run.trace.all.take((run.trace.all.flags & Flag.ERROR) != 0)
+    ops = failed.take(failed.is_kind("op.run"))
+    cause = str(ops.text("name")[ops.end.argmin()])
+    page = run.page(tab, "summary")
+    wrong = page.locator(".wrong-cause")
+    expect(wrong).to_contain_text(cause)
+    expect(wrong).to_contain_text("worker:1")
+    expect(wrong.locator(".echo.root")).to_have_count(1)
+    assert wrong.locator(".echo:not(.root)").count() > 0
+    wrong.locator("a", has_text="Timeline").click()
+    ready(page)
+    expect(page.locator("#strip")).to_contain_text(cause)

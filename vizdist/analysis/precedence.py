@@ -4,7 +4,7 @@ Nodes are numbered so that every edge leads to a higher number. A node begins wh
 sources has ended, and takes its duration. All arithmetic is on integers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,14 +92,38 @@ class Precedence:
 def tie_levels(sources: Array, targets: Array, times: Array) -> Array:
     """Numbers that order what happened at one instant, so that edges lead from less to more.
 
-    Edges in a circle of one instant are not obeyed.
+    Of a circle of one instant only some edges are obeyed.
     """
-    levels = np.zeros(len(times), np.int64)
     is_tied = times[sources] == times[targets]
-    source, target = sources[is_tied], targets[is_tied]
-    for _ in range(len(np.unique(target)) + 1):
-        is_behind = levels[target] <= levels[source]
-        if not is_behind.any():
-            break
-        np.maximum.at(levels, target[is_behind], levels[source[is_behind]] + 1)
-    return levels
+    behind: dict[int, list[int]] = {}
+    for source, target in zip(sources[is_tied].tolist(), targets[is_tied].tolist(), strict=True):
+        behind.setdefault(source, []).append(target)
+    levels = [0] * len(times)
+    done: set[int] = set()
+    for node in reversed(_inmost_first(behind)):
+        done.add(node)
+        for target in behind.get(node, ()):
+            if target not in done:
+                levels[target] = max(levels[target], levels[node] + 1)
+    return np.array(levels, np.int64)
+
+
+def _inmost_first(behind: Mapping[int, Sequence[int]]) -> list[int]:
+    """Every node after all that lie behind it, as a walk into the depth leaves them."""
+    seen: set[int] = set()
+    left = []
+    for root in behind:
+        if root in seen:
+            continue
+        seen.add(root)
+        way = [(root, iter(behind[root]))]
+        while way:
+            node, targets = way[-1]
+            target = next((one for one in targets if one not in seen), None)
+            if target is None:
+                left.append(node)
+                way.pop()
+            else:
+                seen.add(target)
+                way.append((target, iter(behind.get(target, ()))))
+    return left

@@ -8,6 +8,9 @@ import pytest
 from tests.analysis.mechanisms.told_run import ToldRun
 from tracer.cli import main as tracer
 from vizdist.analysis.cache_strips import MOST, CacheStrips, Strip, cache_strips
+from vizdist.components.cache_strips import cache_strips_table
+from vizdist.components.markup import markup
+from vizdist.i18n import Lang
 from vizdist.store.trace import Trace, open_trace
 
 
@@ -82,6 +85,18 @@ def test_every_step_says_whether_its_graph_was_known(run: ToldRun) -> None:
         with run.step(number, cache__hit=number > 1):
             pass
     assert list(told(run)["client_graph"].cells) == ["miss", "hit", "hit"]
+
+
+@pytest.mark.parametrize(
+    ("lang", "counts"),
+    [
+        ("en", "84 missed, 324 hit, one table a step"),
+        ("zh", "84 次未命中，324 次命中，每步一张表"),
+    ],
+)
+def test_a_cache_that_misses_by_design_says_so_in_one_clause(lang: Lang, counts: str) -> None:
+    found = CacheStrips([1], [Strip("rendezvous", (), 324, 84)])
+    assert counts in "".join(map(markup, cache_strips_table(found, 1, lang)))
 
 
 def test_as_many_steps_are_shown_as_fit_with_the_one_looked_at_among_them(run: ToldRun) -> None:

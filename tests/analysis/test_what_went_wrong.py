@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,10 +14,11 @@ from tracer.record.clock import FakeClock
 from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
+from vizdist.analysis.mechanisms.leftovers import Alone, Fate
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.analysis.wrong_report import facts_of, fate_text, outcome_text
-from vizdist.i18n import LANGUAGES
+from vizdist.i18n import LANGUAGES, Lang
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -117,6 +118,17 @@ def test_a_value_that_was_made_and_not_sent_is_told_from_one_that_was_never_made
         "worker:0",
         "not_asked",
     )
+    assert "worker:0 never asked for it" in report_text(open_trace(tmp_path / "b.trace"))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_fate_has_its_own_words(lang: Lang) -> None:
+    told = {
+        fate_text(Alone("recv", "ps:0", "_recv", "k", 0, 0, "1", "worker:1", "mm", fate), lang)
+        for fate in get_args(Fate)
+    }
+    assert len(told) == len(get_args(Fate))
+    assert all("mm" in words or "worker:1" in words for words in told)
 
 
 def _killed(folder: Path, **more: object) -> Trace:

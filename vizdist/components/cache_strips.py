@@ -50,7 +50,7 @@ def _row(strip: Strip, steps: Sequence[int], lang: Lang) -> Component:
     key = "counts" if strip.misses or strip.hits else "never"
     counts = t(f"rendezvous.caches.{key}", lang, **numbers)
     if name == "rendezvous":
-        counts += t("mechanisms.comma", lang) + t("rendezvous.caches.by_design", lang)
+        counts = t("rendezvous.caches.by_design", lang, counts=counts)
     return html.Tr([html.Th(title, scope="row"), html.Td(cells), html.Td(counts)])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from tests.fakes import FakeClock
 from tests.store.sample_trace import EPOCH, write_trace
@@ -190,6 +191,35 @@ def test_the_gaps_of_a_run_are_those_of_its_steps(tmp_path: Path) -> None:
     for column in ("row", "start", "end", "effect"):
         joined = np.concatenate([getattr(one, column) for one in apart])
         assert sorted(getattr(together, column).tolist()) == sorted(joined.tolist())
+
+
+def test_a_device_that_runs_an_op_of_another_step_does_not_stand_idle(tmp_path: Path) -> None:
+    for seed in range(40):
+        spans = random_step(seed)
+        others = [
+            one._replace(
+                start=one.start + 70, end=one.end + 70, step=2, trace_lo=2, span=one.span + 1000
+            )
+            for one in random_step(seed + 100)
+        ]
+        alone = open_trace(write_trace(tmp_path / f"{seed}-alone.trace", spans))
+        trace = open_trace(write_trace(tmp_path / f"{seed}.trace", [*spans, *others]))
+        for task in ("worker:0", "ps:0"):
+            busy = np.zeros(1000, np.bool_)
+            for one in others:
+                if one.op == "MatMul" and one.task == task:
+                    busy[max(0, one.start - EPOCH) : max(0, one.end - EPOCH)] = True
+            assert (idle_of(trace, task) == idle_of(alone, task) & ~busy).all()
+
+
+def idle_of(trace: Trace, task: str) -> NDArray[np.bool_]:
+    """Whether a device stood idle in step 1, ns by ns."""
+    idle, found = np.zeros(1000, np.bool_), gaps(trace, [trace.step(1)])
+    for row, start, end in zip(found.row, found.start - EPOCH, found.end - EPOCH, strict=True):
+        if trace.rows[row].task == task:
+            assert not idle[start:end].any(), "two stalls at once"
+            idle[start:end] = True
+    return idle
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

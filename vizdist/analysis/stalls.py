@@ -1,9 +1,9 @@
 """When a device stood idle within a step, and what its next op was waiting for.
 
-A stall is a stretch in which no op of the step runs on a device that runs some. What ended it is
-the op that ran next, and its cause is what took longest of what this op awaited meanwhile, by the
-order that the critical path goes by. The device of the task that leads the step also stands idle
-until the step ends; for the others there is nothing left to do.
+A stall is a stretch in which no op runs, of this step or another, on a device that runs some of the
+step. Its effect is the op of the step that ran next, and its cause is what took longest of what
+this op awaited meanwhile, by the order that the critical path goes by. The device of the task that
+leads the step also stands idle until the step ends; for the others there is nothing left to do.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ from vizdist.analysis.slow_step import REGISTRATION
 from vizdist.analysis.step_events import MID, StepEvents, step_events
 from vizdist.analysis.step_split import is_wait, leader_of, op_mask, paint
 from vizdist.store.segments import Array
+from vizdist.store.spans import Spans
 from vizdist.store.trace import RowInfo, StepInfo, Trace
 
 NOTHING_LEFT = -1  #: the effect of the time after the last op
@@ -25,7 +26,7 @@ NOTHING_LEFT = -1  #: the effect of the time after the last op
 class Gaps(NamedTuple):
     """Stretches in which devices ran nothing, a place in each array; ns since the epoch.
 
-    `row` is the first of the device's lane; `effect` the place of the op that ended it, the root of
+    `row` is the first of the device's lane; `effect` the place of the op that ran next, the root of
     the step for the device of its leader, else NOTHING_LEFT; `request` counts in the steps.
     """
 
@@ -95,6 +96,7 @@ def _cause(
     within = [
         piece._replace(start=max(piece.start, start), end=min(piece.end, end))
         for piece in pieces_of(events, step, way)
+        if piece.start < end
     ]
     return max(within, key=lambda piece: piece.duration, default=None)
 
@@ -144,7 +146,47 @@ def gaps(trace: Trace, steps: Sequence[StepInfo]) -> Gaps:
         np.concatenate((places, _after_all(trace, steps, row[after], request[after]))),
         np.concatenate((request, request[after])),
     )
-    return found.take(np.flatnonzero(found.length > 0))
+    return _without(found.take(np.flatnonzero(found.length > 0)), *_others(trace, steps))
+
+
+def _others(trace: Trace, steps: Sequence[StepInfo]) -> tuple[Array, Spans]:
+    """What ran while these steps did, of any step or none, and the first rows of its devices."""
+    window = min(step.start for step in steps), max(step.end for step in steps)
+    ops = trace.spans(window=window, kinds=["op.run"])
+    ops = ops.take(~op_mask(ops, is_wait) & (ops.duration > 0))
+    return _first_rows(trace)[ops.row], ops
+
+
+def _without(found: Gaps, row: Array, ops: Spans) -> Gaps:
+    """What is left of gaps where these ops are taken out; one that is cut is several."""
+    left = []
+    for device in np.unique(found.row).tolist():
+        own = found.take(np.flatnonzero(found.row == device))
+        ran = ops.take(np.flatnonzero(row == device))
+        busy, free = _united(ran.start, ran.end)
+        first = np.searchsorted(free, own.start, "right")
+        pieces = np.searchsorted(busy, own.end, "left") - first + 1
+        own, at = own.take(np.repeat(np.arange(len(pieces)), pieces)), _counted(first, pieces)
+        start = np.maximum(own.start, np.append(own.start.min(), free)[at])
+        end = np.minimum(own.end, np.append(busy, own.end.max())[at])
+        cut = own._replace(start=start, end=end)
+        left.append(cut.take(np.flatnonzero(cut.length > 0)))
+    return Gaps(*map(np.concatenate, zip(*left, strict=True))) if left else found
+
+
+def _united(start: Array, end: Array) -> tuple[Array, Array]:
+    """The same intervals by time, those that overlap or touch as one."""
+    order = np.argsort(start, kind="stable")
+    start, latest = start[order], np.maximum.accumulate(end[order])
+    is_first = np.append(True, start[1:] > latest[:-1])[: len(start)]
+    return start[is_first], latest[np.append(is_first[1:], True)[: len(start)]]
+
+
+def _counted(first: Array, lengths: Array) -> Array:
+    """From each number as many as its length, one after another."""
+    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    counted: Array = np.arange(len(begins)) - begins + np.repeat(first, lengths)
+    return counted
 
 
 _EDGES = ("start", "end")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.sample_trace import EPOCH, training_step, write_trace
+from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.cli import main as tracer
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.compare import Comparison, compare, largest_gap
@@ -145,6 +145,25 @@ def test_losses_are_farthest_apart_where_they_are() -> None:
     assert largest_gap([[(1, 2.0), (2, 1.5)], [(1, 2.0), (2, 1.0), (3, 9.0)]]) == (2, 0.5)
     assert largest_gap([[(1, 2.0)], [(2, 2.0)]]) is None
     assert largest_gap([]) is None
+
+
+def test_a_pair_of_devices_has_the_bytes_of_a_step_that_uses_it(tmp_path: Path) -> None:
+    """Two workers, each with steps of its own: none of them moves half of what it moves."""
+    other = WORKER.replace("task:0", "task:1")
+    first = [span for number in (1, 2) for span in training_step(number, at=number * 1500)]
+    second = [
+        span._replace(
+            task=span.task.replace("worker:0", "worker:1"), key=span.key.replace(WORKER, other),
+            trace_lo=9, span=span.span + 5000,
+            parent=span.parent and span.parent + 5000, link=span.link and span.link + 5000,
+        )
+        for span in training_step(1, at=9000)
+    ]  # fmt: skip
+    trace = open_trace(write_trace(tmp_path / "x.trace", [*first, *second]))
+    assert len(trace.steps) == 3
+    [run] = compare([trace]).runs
+    assert run.pairs == {(PS, WORKER): 256, (PS, other): 256}
+    assert run.moved.per_step == 256
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """How many bytes went from where to where, as the transport counted them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,12 +35,14 @@ class Tensor:
 class BytesMoved:
     """Bytes by pair of devices, over `num_steps` whole steps; feeds and fetches are not among them.
 
+    `steps_of` are the steps that used a pair: where every worker runs its own loop, its own alone.
     `variable_bytes` are those of the variables that another device reads, 0 if the graph is not
     known.
     """
 
     num_steps: int
     by_device: Mapping[Pair, int]
+    steps_of: Mapping[Pair, int]
     tensors: tuple[Tensor, ...]
     variable_bytes: int
 
@@ -88,7 +91,8 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
     if torn:
         mask &= ~np.isin(spans.trace_lo, np.array(torn, np.uint64))
     moved = spans.take(mask)
-    tensors = sorted(_tensors(moved), key=lambda tensor: -tensor.bytes)
+    keys = _keys(moved)
+    tensors = sorted(_tensors(moved, keys), key=lambda tensor: -tensor.bytes)
     by_device: dict[Pair, int] = {}
     for tensor in tensors:
         pair = tensor.source, tensor.target
@@ -96,7 +100,8 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
     graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
     rows = graph.stages.get("placed", ()) if graph else ()
     steps = 1 if step else len(trace.steps) - len(torn)
-    return BytesMoved(steps, by_device, tuple(tensors), variable_bytes(rows))
+    used = _steps_of(moved, keys)
+    return BytesMoved(steps, by_device, used, tuple(tensors), variable_bytes(rows))
 
 
 def _between_devices(spans: Spans) -> Array:
@@ -106,15 +111,31 @@ def _between_devices(spans: Spans) -> Array:
     return mask
 
 
-def _tensors(recvs: Spans) -> list[Tensor]:
+def _keys(recvs: Spans) -> dict[int, RendezvousKey]:
+    """By code; what is no key of ours is left out."""
+    found: dict[int, RendezvousKey] = {}
+    for code in np.unique(recvs.codes("key")).tolist():
+        with suppress(RendezvousKeyError):
+            found[code] = RendezvousKey.parse(recvs.words["key"][code])
+    return found
+
+
+def _steps_of(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> dict[Pair, int]:
+    places: dict[Pair, int] = {}
+    of_code = np.full(len(recvs.words["key"]), -1)
+    for code, key in keys.items():
+        of_code[code] = places.setdefault((key.src_device, key.dst_device), len(places))
+    of = of_code[recvs.codes("key")]
+    return {pair: len(np.unique(recvs.trace_lo[of == place])) for pair, place in places.items()}
+
+
+def _tensors(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> list[Tensor]:
     """Recvs by rendezvous key; all iterations of a loop share their edge."""
     found: dict[tuple[str, str, str], Tensor] = {}
     totals = np.bincount(recvs.codes("key"), recvs.bytes, len(recvs.words["key"]))
     codes, first, counts = np.unique(recvs.codes("key"), return_index=True, return_counts=True)
     for code, place, count in zip(codes.tolist(), first.tolist(), counts.tolist(), strict=True):
-        try:
-            key = RendezvousKey.parse(recvs.words["key"][code])
-        except RendezvousKeyError:
+        if (key := keys.get(code)) is None:
             continue
         edge = key.edge_name, key.src_device, key.dst_device
         known = found.get(edge)

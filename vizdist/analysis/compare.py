@@ -51,9 +51,9 @@ class ComparedRun:
 
     @property
     def pairs(self) -> dict[Pair, int]:
-        """Bytes a step from one device to another."""
-        steps = self.moved.num_steps
-        return {pair: round(count / steps) for pair, count in self.moved.by_device.items()}
+        """Bytes from one device to another in a step that uses both, in the mean."""
+        used = self.moved.steps_of
+        return {pair: round(count / used[pair]) for pair, count in self.moved.by_device.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,9 @@ def bytes_card(found: Comparison, lang: Lang) -> Component:
     table = [_table(found.runs, rows[:PAIR_ROWS], _size, lang)] if rows else []
     rest = _rest(found.runs, rows[PAIR_ROWS:], _size, lang)
     bars_first = html.Div(bars, className="bytes-bars")
-    return card(t("compare.bytes.title", lang), [bars_first, *table, *rest], name="bytes")
+    note = t("compare.bytes.note", lang) if rows else ""
+    body = [bars_first, *table, *rest]
+    return card(t("compare.bytes.title", lang), body, name="bytes", note=note)
 
 
 def _bytes_bar(run: ComparedRun, most: float, lang: Lang) -> Component:

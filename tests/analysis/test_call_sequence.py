@@ -36,7 +36,8 @@ def trace_of(folder: Path, *more: list[SpanRecord], client: str = "worker:0") ->
 def call(sent: int, method: str = "RecvTensor", target: str = "ps:0") -> Call:
     return Call(
         method, "worker:0", target, sent, sent + 1, sent + 2, sent + 3, sent + 4, 8, "w", "", "0a",
-        is_notice=False, is_dead=False, is_deferred=False, is_failed=False, is_unfinished=False,
+        is_notice=False, is_dead=False, is_control=False, is_deferred=False, is_failed=False,
+        is_unfinished=False,
     )  # fmt: skip
 
 
@@ -87,6 +88,25 @@ def test_a_call_that_nobody_took_is_known_by_its_caller_alone(tmp_path: Path) ->
     assert (lost.served, lost.exists, lost.is_failed, lost.is_notice) == (
         UNKNOWN, UNKNOWN, True, False,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_value"), [(0, True), (Flag.CONTROL, False), (Flag.ERROR, True)]
+)
+def test_whether_a_call_brings_a_value_is_known_by_the_recv_of_its_key(
+    tmp_path: Path, flags: int, is_value: bool
+) -> None:
+    root, *rest = training_step(1)
+    key = rest[1].key
+    changes: dict[str, dict[str, Any]] = {
+        "rendezvous.recv": {"flags": flags}, "rpc.client": {"key": key}
+    }  # fmt: skip
+    spans = [root, *(span._replace(**changes.get(span.kind, {})) for span in rest)]
+    trace = open_trace(write_trace(tmp_path / "t.trace", spans))
+    found = call_sequence(trace, trace.steps[0])
+    assert found is not None
+    [one] = found.calls
+    assert (one.key, one.is_control, one.is_value) == (key, not is_value, is_value)
 
 
 def test_calls_of_one_kind_that_follow_closely_are_one_bundle() -> None:

@@ -49,9 +49,15 @@ class Call:
     span: str
     is_notice: bool
     is_dead: bool
+    is_control: bool
     is_deferred: bool
     is_failed: bool
     is_unfinished: bool
+
+    @property
+    def is_value(self) -> bool:
+        is_lost = self.is_failed or self.is_unfinished
+        return self.method == RECV and not (self.is_dead or self.is_control or is_lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +126,8 @@ def _bundles(calls: Sequence[Call], near_ns: float) -> Iterator[Bundle]:
 
 
 def _calls(trace: Trace, step: StepInfo) -> Iterator[Call]:
-    own = trace.step_places(step)
-    own = own[trace.all.take(own).is_kind("rpc.client")]
+    spans = trace.all.take(own := trace.step_places(step))
+    own = own[spans.is_kind("rpc.client")]
     places = np.concatenate((own, _registering(trace, step, own)))
     calls = trace.all.take(places)
     served = trace.served_by(calls.span)
@@ -132,7 +138,8 @@ def _calls(trace: Trace, step: StepInfo) -> Iterator[Call]:
     columns = (
         calls.text("name"), np.where(is_client, CLIENT, calls.task), targets,
         *_times(step, calls, there, served),
-        calls.bytes, calls.text("key"), calls.span, calls.flags | _flags(there, served),
+        calls.bytes, calls.text("key"), calls.span,
+        calls.flags | _flags(there, served) | _control(calls, spans),
     )  # fmt: skip
     for cells in zip(*(column.tolist() for column in columns), strict=True):
         yield _call(*cells)
@@ -158,6 +165,7 @@ def _call(
         span=hex_id(span),
         is_notice=done == sent and not is_open,
         is_dead=bool(flags & Flag.DEAD),
+        is_control=bool(flags & Flag.CONTROL),
         is_deferred=bool(flags & Flag.DEFERRED),
         is_failed=bool(flags & Flag.ERROR),
         is_unfinished=bool(flags & Flag.UNFINISHED),
@@ -176,6 +184,14 @@ def _times(step: StepInfo, calls: Spans, there: Spans, served: Array) -> tuple[A
 def _flags(there: Spans, served: Array) -> Array:
     """What only the serving side knows of a call."""
     flags: Array = np.where(served >= 0, there.flags & (Flag.DEFERRED | Flag.DEAD), 0)
+    return flags
+
+
+def _control(calls: Spans, spans: Spans) -> Array:
+    """What only the recv of a step knows: that its key carries no value."""
+    signals = spans.is_kind("rendezvous.recv") & ((spans.flags & Flag.CONTROL) != 0)
+    is_signal = np.isin(calls.codes("key"), spans.codes("key")[signals])
+    flags: Array = np.where(is_signal, Flag.CONTROL, 0)
     return flags
 
 

@@ -52,14 +52,27 @@ def _bundle(at: int, bundle: Bundle, lang: Lang) -> Json:
     return _joined(bundle.calls, lang) | {"id": str(at), "calls": drawn}
 
 
+def besides(dead: int, signals: int, lang: Lang) -> list[str]:
+    """What came and is no value, counted in words."""
+    counts = (("no_values", dead), ("signals", signals))
+    return [t(f"rendezvous.calls.{key}", lang, count=count) for key, count in counts if count]
+
+
+def _values(calls: Sequence[Call], lang: Lang) -> str:
+    """How many values came, of how many bytes, and what came besides; nothing of other calls."""
+    count, moved = sum(call.is_value for call in calls), str(size(sum(c.bytes for c in calls)))
+    values = [t("rendezvous.calls.values", lang, count=count, bytes=moved)] if count else []
+    dead = sum(call.is_dead for call in calls)
+    signals = sum(call.is_control and not call.is_dead for call in calls)
+    return t("rendezvous.calls.comma", lang).join([*values, *besides(dead, signals, lang)])
+
+
 def _joined(calls: Sequence[Call], lang: Lang) -> Json:
     """Calls of one kind as one, from the first to the last instant of each thing that happens."""
     first = calls[0]
     known = [call for call in calls if call.served != UNKNOWN]
-    moved, count = sum(call.bytes for call in calls), len(calls)
-    title = f"{count:,} {method_title(first.method)}"
+    title = f"{len(calls):,} {method_title(first.method)}"
     lost = sum(call.is_failed or call.is_unfinished for call in calls)
-    reply = t("rendezvous.calls.values", lang, count=count - lost, bytes=str(size(moved)))
     notes = [t("rendezvous.calls.lost", lang, count=lost)] if lost else []
     notes += [t("rendezvous.calls.deferred", lang)] if any(c.is_deferred for c in calls) else []
     return {
@@ -68,11 +81,11 @@ def _joined(calls: Sequence[Call], lang: Lang) -> Json:
         "exists": max((call.exists for call in known), default=UNKNOWN),
         "answered": max((call.answered for call in known), default=UNKNOWN),
         "done": max(call.done for call in calls),
-        "bytes": moved,
+        "bytes": sum(call.bytes for call in calls),
         "label": title,
-        "reply": reply if first.method == RECV else "",
+        "reply": _values(calls, lang),
         "held": "",
-        "note": t("mechanisms.comma", lang).join(notes),
+        "note": t("rendezvous.calls.comma", lang).join(notes),
         "says": f"{title}: {first.source} → {first.target}",
         **{flag: all(getattr(call, f"is_{flag}") for call in calls) for flag in FLAGS},
     }

@@ -33,9 +33,10 @@ class ServerConfig:
     """`run` is the context of what happens outside steps; `_s` are seconds.
 
     With `sockets`, a folder, the task talks to others by the unix sockets there. `checkpoints` is
-    the only folder in which tensors are saved. `faults` happen to this task. Its master closes a
-    session that runs no step for `session_gc_s`; 0 keeps it. `caches_responses` is of all tasks of
-    a cluster: a tensor that was sent is kept until its receiver has it, who may ask once more.
+    the only folder in which tensors are saved. `faults` happen to this task. Its master closes the
+    sessions of a client elsewhere that calls none for `session_gc_s`; 0 keeps them.
+    `caches_responses` is of all tasks of a cluster: a tensor that was sent is kept until its
+    receiver has it, who may ask once more.
     """
 
     recorder: Recorder

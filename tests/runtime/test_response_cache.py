@@ -8,6 +8,7 @@ import torch
 from tests.clusters import GrpcTasks, TestCluster, running_cluster
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1
 from tests.runtime.refused import refused
+from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.step import RendezvousKey, SpanContext
@@ -137,6 +138,18 @@ def test_an_aborted_request_that_comes_again_hears_of_the_abort(worker: Worker) 
     assert error_of(first).message == error_of(pull(worker, "e")).message == "the root cause"
 
 
+def test_an_error_is_kept_as_an_answer_is(worker: Worker) -> None:
+    """Else the second try would be told that it came twice, which is not the cause."""
+    got: list[Received] = []
+    device = str(worker.env.devices[0].name)
+    key = str(RendezvousKey(device, 7, str(WORKER_0.device()), "e"))
+    for _ in range(2):
+        worker.recv_tensor(STEP, key, REQUEST, UNTRACED, got.append)
+    first, again = (str(received.error) for received in got)
+    assert "a different device incarnation" in first
+    assert again == first
+
+
 def test_a_worker_that_keeps_no_answers_refuses_what_comes_twice() -> None:
     worker = worker_of(caches_responses=False)
     send(worker, "e", 1.0)
@@ -151,21 +164,21 @@ def test_a_worker_that_keeps_no_answers_refuses_what_comes_twice() -> None:
 LARGE = 2 << 20  #: numbers; 8 MB, so 8 chunks
 
 
-def large() -> Graph:
-    """`large` on ps:0 is pulled by worker:1, which adds it up; `small` joins the two before."""
+def large(at: TaskName = WORKER_1) -> Graph:
+    """`large` on ps:0 is pulled by `at`, which adds it up; `small` joins the two before."""
     b = GraphBuilder()
     with b.device("/job:ps/task:0"):
         value = b.op("Fill", b.const([LARGE], "int32"), b.const(0.5), name="large", T="float32")
         one = b.const(1.0, name="one")
-    with b.device("/job:worker/task:1"):
+    with b.device(at.prefix):
         b.op("Sum", value, b.const([0], "int32"), name="total", T="float32", Tidx="int32")
         b.op("Neg", one, name="small", T="float32")
     return b.graph()
 
 
-def break_within_the_answer(cluster: TestCluster) -> None:
+def break_within_the_answer(cluster: TestCluster, at: TaskName = WORKER_1) -> None:
     assert isinstance(cluster.tasks, GrpcTasks)
-    cluster.tasks.break_within_large_answer(WORKER_1, PS_0)
+    cluster.tasks.break_within_large_answer(at, PS_0)
 
 
 def recvs(cluster: TestCluster, kind: str) -> list[tuple[int, int]]:
@@ -205,6 +218,20 @@ def test_without_the_cache_a_stream_that_breaks_fails_the_step() -> None:
         session = cluster.session(large())
         session.run("small:0")
         break_within_the_answer(cluster)
+        error = refused(lambda: session.run("total:0"))
+        assert (error.code, error.task) == ("UNAVAILABLE", "ps:0")
+        assert float(session.run("total:0")) == LARGE / 2
+
+
+@pytest.mark.cluster
+def test_a_stream_that_breaks_between_a_master_and_its_task_fails_the_step_with_that_cause() -> (
+    None
+):
+    """The task ends what a lost master ran there, so the same request has no answer any more."""
+    with running_cluster("grpc", CLUSTER, caches_responses=True) as cluster:
+        session = cluster.session(large(WORKER_0))
+        session.run("small:0")
+        break_within_the_answer(cluster, WORKER_0)
         error = refused(lambda: session.run("total:0"))
         assert (error.code, error.task) == ("UNAVAILABLE", "ps:0")
         assert float(session.run("total:0")) == LARGE / 2

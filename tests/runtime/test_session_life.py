@@ -6,7 +6,7 @@ Each story is told over a near cluster and over gRPC.
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -223,25 +223,59 @@ def test_a_request_that_comes_twice_is_run_once(start_cluster: Start) -> None:
 # idle sessions
 
 
+def of_client(name: str) -> SessionOptions:
+    """Over gRPC each dialed master is a client of its own anyway."""
+    return SessionOptions(client=name)
+
+
 def test_a_session_that_nobody_uses_is_closed_and_frees_its_workers(start_cluster: Start) -> None:
     clock = FakeClock()
-    cluster = start_cluster(CLUSTER, clock=clock, trace=False)
-    used, idle = cluster.session(counter()), cluster.session(counter())
+    cluster = start_cluster(CLUSTER, clock=clock, trace=False, session_gc_s=60)
+    used = cluster.session(counter(), options=of_client("here"))
+    idle = cluster.session(counter(), options=of_client("gone"))
     clock.sleep(50)
     used.run("init")
     clock.sleep(50)
     cluster.tasks.masters[WORKER_0].collect_idle(60)
     used.run("init")
     error = refused(lambda: idle.run("init"))
-    assert (error.code, "is not found" in error.message) == ("ABORTED", True)
+    assert error.code == "ABORTED"
+    assert "closed after 60 s without a call of its client (--session-gc)" in error.message
     assert cluster.workers[PS_0].num_sessions == 1
     cluster.forget(idle)
+
+
+def test_a_session_that_runs_no_step_lives_while_its_client_uses_another(
+    start_cluster: Start,
+) -> None:
+    """As a run does that is longer than the limit: it saves and judges in sessions of their own."""
+    clock = FakeClock()
+    cluster = start_cluster(CLUSTER, clock=clock, trace=False)
+    master = cluster.master()
+    options = of_client("here")
+    steps, rare = (Session(master, counter(), NO_TRACING, options) for _ in range(2))
+    for _ in range(5):
+        clock.sleep(50)
+        steps.run("init")
+        cluster.tasks.masters[WORKER_0].collect_idle(60)
+    steps.close()
+    rare.run("init")
+    rare.close()
+
+
+def test_a_client_in_its_masters_process_is_never_gone() -> None:
+    clock = FakeClock()
+    with running_cluster("near", CLUSTER, clock=clock, trace=False) as cluster:
+        session = cluster.session(counter())
+        clock.sleep(1e6)
+        cluster.tasks.masters[WORKER_0].collect_idle(60)
+        session.run("init")
 
 
 def test_a_step_of_a_session_that_is_collected_is_cancelled(start_cluster: Start) -> None:
     cluster = start_cluster(CLUSTER, clock=FakeClock(), trace=False)
     lost = lost_recv(cluster.workers[PS_0].env.devices[0].incarnation)
-    session = cluster.session(lost)
+    session = cluster.session(lost, options=of_client("gone"))
     errors: list[StepError] = []
     thread = threading.Thread(
         target=lambda: errors.append(refused(lambda: session.run("lost:0"))), daemon=True
@@ -259,7 +293,7 @@ def test_a_step_of_a_session_that_is_collected_is_cancelled(start_cluster: Start
 
 def test_a_master_looks_for_idle_sessions_by_itself(start_cluster: Start) -> None:
     cluster = start_cluster(CLUSTER, session_gc_s=0.05)
-    session = cluster.session(counter())
+    session = cluster.session(counter(), options=of_client("gone"))
     until = time.monotonic() + 5
     while cluster.workers[WORKER_0].cache.num_in_use and time.monotonic() < until:
         time.sleep(0.005)
@@ -277,13 +311,11 @@ def test_a_server_may_be_told_to_close_idle_sessions(
     with closing(kind(WORKER_0, ("cpu:0",), config)) as server:
         alone = ClusterSpec.of_counts(worker=1).with_address(WORKER_0, server.address)
         server.join(alone)
-        session = Session(server.master, b.graph())
+        session = Session(server.master, b.graph(), NO_TRACING, of_client("gone"))
         until = time.monotonic() + 5
-        with suppress(StepError):  # it is not found any more
-            while time.monotonic() < until:
-                server.master.session(session.handle)
-                time.sleep(0.005)
-        assert refused(lambda: session.run("two:0")).code == "ABORTED"
+        while server.master.num_sessions and time.monotonic() < until:
+            time.sleep(0.005)
+        assert "(--session-gc)" in refused(lambda: session.run("two:0")).message
 
 
 def test_a_session_of_another_master_shares_the_variable_by_name(start_cluster: Start) -> None:

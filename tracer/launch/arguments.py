@@ -109,11 +109,11 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "type": float,
         "default": LIMITS.session_gc_s,
         "metavar": "S",
-        "help": "seconds after which a session that runs no step is closed (default 0: never)",
+        "help": "seconds of a client's silence until its sessions are closed (default 0: never)",
     },
     "--cache-responses": {
         "action": "store_true",
-        "help": "keep each tensor sent until it has arrived, so that a connection may break",
+        "help": "keep each tensor sent until it has arrived: connections between workers may break",
     },
     "--allow-proxy": {"action": "store_true", "help": "let http_proxy carry cluster traffic"},
     **TOLERANCE_FLAGS,

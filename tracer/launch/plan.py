@@ -36,7 +36,7 @@ class Limits:
     shutdown_s: float = 3.0  #: from "stop" to SIGKILL
     drain_s: float = 30.0  #: of the collector without a sign of progress, once all tasks ended
     settle_s: float = 1.0  #: after a first error, for its cause to become known
-    session_gc_s: float = 0.0  #: of a session that runs no step until it is closed; 0: never
+    session_gc_s: float = 0.0  #: without a call of a client until its sessions are closed; 0: never
 
 
 @dataclass(frozen=True, slots=True)

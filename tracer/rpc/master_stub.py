@@ -98,6 +98,7 @@ class RemoteMaster(MasterInterface):
         self.address = address
         self._peer = "the master"  # until it says its name
         self._client = client
+        self._id = f"{client} {new_request_id():x}"
         self._secret = secret
         self._sockets = sockets
         self._wire = LOCAL if sockets else GRPC
@@ -116,7 +117,7 @@ class RemoteMaster(MasterInterface):
         self, graph: Graph, context: SpanContext, options: SessionOptions = SHARED
     ) -> str:
         request = CreateSessionRequest(
-            graph_to_json(graph), options.device_filters, options.isolate_session_state
+            graph_to_json(graph), options.device_filters, options.isolate_session_state, self._id
         )
         answer = self._unary("CreateSession", request, context, self._create_s)
         return decode(CreateSessionResponse, answer).session_handle

@@ -75,6 +75,7 @@ class CreateSessionRequest(Message):
     graph_def: list[dict[str, Any]]
     device_filters: tuple[str, ...] = ()
     isolate_session_state: bool = False
+    client: str = "unnamed"
 
 
 class CreateSessionResponse(Message):

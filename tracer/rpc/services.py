@@ -106,7 +106,7 @@ def _create_session(
     master: MasterInterface, request: CreateSessionRequest, context: SpanContext
 ) -> Message:
     graph = graph_from_json(request.graph_def)
-    options = SessionOptions(request.device_filters, request.isolate_session_state)
+    options = SessionOptions(request.device_filters, request.isolate_session_state, request.client)
     return CreateSessionResponse(master.create_session(graph, context, options))
 
 

@@ -64,6 +64,7 @@ class RemoteWorker(WorkerInterface):
             self._recorder, "rpc.client", self._peer, address, LOCAL if transport.local else GRPC
         )
         self._contexts: dict[int, SpanContext] = {}  # recorded steps that are not cleaned up
+        self._running: set[int] = set()  # steps of ours there, where calls are made again
 
     # rare calls: unary, they wait
 
@@ -137,6 +138,8 @@ class RemoteWorker(WorkerInterface):
     # calls of a step: frames, nothing waits
 
     def run_graph(self, request: RunGraphRequest, done: RunDone) -> None:
+        if self._transport.peers_cache_responses:
+            self._running.add(request.step_id)
         context, span = request.context, None
         if context.sampled:
             span = self._recorder.open(self._sites[RUN_GRAPH], context)
@@ -181,17 +184,22 @@ class RemoteWorker(WorkerInterface):
             self._transport.received_bytes += num_bytes
             flags = received.is_dead * Flag.DEAD
             end_call(span, error, num_bytes=num_bytes, flags=flags, extra=request_id)
-            if is_retried and error is None:
+            if is_retried:
                 self._mark_recv_finished(request_id)
             done(received)
 
         payload = encode_recv_tensor(step_id, key, request_id, context)
         transport, peer, address = self._transport, self._peer, self.address
-        is_retried = transport.peers_cache_responses and request_id
+        is_retried = self._may_ask_again(step_id, request_id)
         if is_retried:
             RetriedCall(transport, peer, address, RECV_TENSOR, payload, on_answer).ask()
         else:
             transport.connection(peer, address).call(RECV_TENSOR, payload, on_answer)
+
+    def _may_ask_again(self, step_id: int, request_id: int) -> bool:
+        """A step that we run there ends with the connection, and its answers with it."""
+        is_kept = self._transport.peers_cache_responses and request_id != 0
+        return is_kept and step_id not in self._running
 
     def _mark_recv_finished(self, request_id: int) -> None:
         """Rides with the next message; if it is lost, the step's cleanup does what it would."""
@@ -204,6 +212,7 @@ class RemoteWorker(WorkerInterface):
         self._tell(START_ABORT, step_id, self._contexts.get(step_id), error)
 
     def cleanup_graph(self, step_id: int) -> None:
+        self._running.discard(step_id)
         self._tell(CLEANUP, step_id, self._contexts.pop(step_id, None), None)
 
     def _tell(

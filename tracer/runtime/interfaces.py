@@ -68,11 +68,13 @@ class SessionOptions:
 
     `device_filters` are partial names such as `/job:ps` or `/job:worker/task:0`: only tasks that
     one of them admits take part, and always the master's own. With `isolate_session_state` the
-    session has variables of its own, which go with it.
+    session has variables of its own, which go with it. `client` is who asks; empty: one in the
+    master's process.
     """
 
     device_filters: tuple[str, ...] = ()
     isolate_session_state: bool = False
+    client: str = ""
 
 
 SHARED = SessionOptions()

@@ -3,6 +3,7 @@
 import logging
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -25,7 +26,7 @@ from tracer.runtime.interfaces import (
     StepError,
     WorkerInterface,
 )
-from tracer.runtime.master_session import IDLE, MasterSession
+from tracer.runtime.master_session import IDLE, Client, MasterSession
 from tracer.runtime.master_step import GRACE_S, Watchdog
 from tracer.runtime.request_ids import RecentRequestIds
 from tracer.runtime.worker import Worker
@@ -34,6 +35,7 @@ CONNECT_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 60.0
 GC_PERIOD_S = 10.0  #: between two looks for sessions that nobody uses
 REQUEST_IDS = 10_000  #: that a master remembers
+COLLECTED = 1_000  #: sessions that are remembered as closed for their client's silence
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +46,8 @@ class Master:
     """A near MasterInterface.
 
     It shares its process with `worker`, whose first device is the client device: there feeds come
-    in and fetches go out. A session that runs no step for `session_gc_s` seconds is closed; 0 keeps
-    all, as TF does unless it is told otherwise.
+    in and fetches go out. The sessions of a client in another process are closed once it has called
+    none of them for `session_gc_s` seconds; 0 keeps all, as TF does unless it is told otherwise.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Master:
         self._watchdog = Watchdog(min(0.25, step_timeout_s / 4))
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
+        self._collected: deque[str] = deque(maxlen=COLLECTED)
+        self._session_gc_s = session_gc_s
         self._request_ids = RecentRequestIds("RunStep (Master)", REQUEST_IDS)
         self._now = worker.env.clock.now_ns
         self._gc = SessionCollector(self.collect_idle, session_gc_s) if session_gc_s else None
@@ -103,8 +107,15 @@ class Master:
                 self._release_workers(workers)
                 raise
         with self._lock:
+            session.client = self._client(options.client)
             self._sessions[session.handle] = session
         return session.handle
+
+    def _client(self, name: str) -> Client:
+        known = (s.client for s in self._sessions.values() if s.client.name == name)
+        client = next(known, None) or Client(name, 0)
+        client.last_call_ns = self._now()
+        return client
 
     def _acquire_workers(
         self, tasks: Sequence[TaskName], context: SpanContext
@@ -162,7 +173,7 @@ class Master:
             self._placer,
             env.label,
         )
-        return MasterSession(maker, self._watchdog, self._step_timeout_s, check, self._now)
+        return MasterSession(maker, self._watchdog, self._step_timeout_s, check)
 
     def extend_session(self, session: str, nodes: tuple[Node, ...], version: int) -> int:
         return self.session(session).extend(nodes, version)
@@ -179,16 +190,23 @@ class Master:
         self.session(session).release_callable(handle)
 
     def session(self, session: str) -> MasterSession:
-        """Raises StepError ABORTED if there is none of this handle."""
+        """A call of its client. Raises StepError ABORTED if there is none of this handle."""
         found = self._sessions.get(session)
         if found is None:
-            raise StepError(
-                "ABORTED",
-                f"Session {session} is not found. Possibly this master "
-                f"({self._worker.env.name}) just restarted.",
-                task=self._worker.env.name,
-            )
+            raise self._not_found(session)
+        found.client.last_call_ns = self._now()
         return found
+
+    def _not_found(self, session: str) -> StepError:
+        name = self._worker.env.name
+        if session in self._collected:
+            text = (
+                f"Session {session} was closed after {self._session_gc_s:g} s without a call of "
+                f"its client (--session-gc). Make a new one, or let {name} keep it for longer."
+            )
+        else:
+            text = f"Session {session} is not found. Possibly this master ({name}) just restarted."
+        return StepError("ABORTED", text, task=name)
 
     def run_step(self, request: RunStepRequest) -> RunStepResult:
         """Runs one step and waits for it, no longer than the step timeout and its grace."""
@@ -258,6 +276,10 @@ class Master:
         except Exception as error:  # noqa: BLE001 (nobody else would tell the client)
             done(StepError("INTERNAL", f"{type(error).__name__}: {error}"))
 
+    @property
+    def num_sessions(self) -> int:
+        return len(self._sessions)
+
     def close_session(self, session: str) -> None:
         found = self.session(session)
         with self._lock:
@@ -273,12 +295,17 @@ class Master:
         return self.session(session).devices
 
     def collect_idle(self, idle_s: float) -> None:
-        """Closes sessions that ran nothing for so long; a step of theirs that runs is cancelled."""
+        """Closes sessions whose client said nothing for so long, also those that run a step.
+
+        A client in this process is never gone.
+        """
         oldest = self._now() - idle_s * 1e9
         with self._lock:
-            idle = [s for s in self._sessions.values() if s.last_access_ns < oldest]
+            sessions = list(self._sessions.values())
+            idle = [s for s in sessions if s.client.name and s.client.last_call_ns < oldest]
             for session in idle:
                 del self._sessions[session.handle]
+                self._collected.append(session.handle)
         for session in idle:
             _log.warning("GC session %s after %g seconds", session.handle, idle_s)
             session.close("garbage collect", IDLE)

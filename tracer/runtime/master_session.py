@@ -6,7 +6,7 @@ It holds the graph, what was made of it for each kind of request, and the steps 
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
@@ -39,8 +39,16 @@ IDLE = (
 )
 
 
+@dataclass(slots=True, eq=False)
+class Client:
+    """Who has sessions at a master. Its name is empty where it is in the master's process."""
+
+    name: str
+    last_call_ns: int
+
+
 class MasterSession:
-    """`check` raises GraphError for a graph that no request can be served from; `now` is in ns."""
+    """`check` raises GraphError for a graph that no request can be served from."""
 
     def __init__(
         self,
@@ -48,7 +56,6 @@ class MasterSession:
         watchdog: Watchdog,
         step_timeout_s: float,
         check: Callable[[Graph], None],
-        now: Callable[[], int],
     ) -> None:
         self.handle = maker.session
         self.version = 0  #: of the graph; each extension makes the next one
@@ -56,8 +63,7 @@ class MasterSession:
         self._watchdog = watchdog
         self._step_timeout_s = step_timeout_s
         self._check = check
-        self._now = now
-        self.last_access_ns = now()
+        self.client = Client("", 0)  #: until the master puts its own here
         self._state = Machine("session", self.handle, SESSION, Session.OPEN)
         self._changed = threading.Condition()
         self._extending = threading.Lock()
@@ -185,7 +191,6 @@ class MasterSession:
         with self._changed:
             self._check_open()
             self._running[step.step_id] = step
-        self.last_access_ns = self._now()
         if was_made:
             self._made.tally.hit()
         self._watchdog.watch(step)

@@ -265,6 +265,9 @@ class RendezvousTable:
             made = StepRendezvous(step_id, self._task, self.free_calls, self._now)
             return self._steps.setdefault(step_id, made)
 
+    def is_over(self, step_id: int) -> bool:
+        return step_id in self._over
+
     def start_abort(self, step_id: int, error: StepError) -> None:
         try:
             rendezvous = self.find_or_create(step_id)

@@ -165,7 +165,8 @@ class Worker:
             self._recv(step_id, key, request_id, answer)
         except StepError as error:
             answer(Received(error=error))
-            responses.forget(request_id)
+            if self.rendezvous.is_over(step_id):  # no cleanup comes any more
+                responses.forget(request_id)
 
     def mark_recv_finished(self, request_id: int) -> None:
         """The receiver has what it asked for."""

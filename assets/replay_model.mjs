@@ -137,19 +137,26 @@ function turnOfItem({ item, turns }) {
   ));
 }
 
-/** Loops that lie wholly in one turn of another loop. */
-function innerLoops(turns) {
+/** Loops that lie wholly in one turn of another loop; turns come by their begin. */
+export function innerLoops(turns) {
   const extents = new Map();
   for (const { loop, begin, end } of turns) {
     const known = extents.get(loop) ?? [Infinity, -Infinity];
     extents.set(loop, [Math.min(known[0], begin), Math.max(known[1], end)]);
   }
   const found = new Set();
-  for (const [loop, [begin, end]] of extents) {
-    const isHeld = (turn) => turn.loop !== loop && turn.begin <= begin && turn.end >= end;
-    if (extents.size > 1 && turns.some(isHeld)) found.add(loop);
+  let [at, longest] = [0, []];
+  for (const [loop, [begin, end]] of [...extents].sort(([, a], [, b]) => a[0] - b[0])) {
+    for (; turns[at]?.begin <= begin; at += 1) longest = lastTwo([...longest, turns[at]]);
+    if (longest.some((turn) => turn.loop !== loop && turn.end >= end)) found.add(loop);
   }
   return found;
+}
+
+/** The turn that ends last, and the last one of any other loop. */
+function lastTwo(turns) {
+  const [first, ...others] = turns.sort((a, b) => b.end - a.end);
+  return [first, ...others.filter(({ loop }) => loop !== first.loop).slice(0, 1)];
 }
 
 // ---- the state at an instant ----

@@ -129,9 +129,8 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
     const short = wireAmount(scene, wire);
     const targets = targetsOf(scene.model, wire).length;
     const consumers = targets > 1
-      ? ` · ${words[wire.parts.length > 1 ? "scopes" : "consumers"].replace("{count}", targets)}`
-      : "";
-    const long = short + consumers;
+      ? words[wire.parts.length > 1 ? "scopes" : "consumers"].replace("{count}", targets) : "";
+    const long = [short, consumers].filter(Boolean).join(" · ");
     const spot = [[long, 1], [short, 1], [long, -1], [short, -1]].map(([second, side]) => ({
       second, at: freeSpot(ctx, points, [name, second], side, labels, obstacles, wire.id),
     })).find((option) => option.at);
@@ -149,14 +148,15 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
   ctx.globalAlpha = 1;
 }
 
-/** Bytes of a wire, its pairs if there are several, and in the heat of waiting how long it was
- *  waited for. */
-function wireAmount({ heat, words }, wire) {
+/** Bytes of a wire where they are known, its pairs if there are several, and in the heat of waiting
+ *  how long it was waited for. */
+export function wireAmount({ heat, words }, wire) {
   const pairs = wire.parts.length > 1
     ? [words.bundle.replace("{count}", wire.parts.length)] : [];
   const wait = heat === "wait" && wire.wait > 0
     ? [words.waited.replace("{time}", formatNs(wire.wait))] : [];
-  return [...pairs, formatBytes(wire.bytes), ...wait].join(" · ");
+  const bytes = wire.bytes === null ? [] : [formatBytes(wire.bytes)];
+  return [...pairs, ...bytes, ...wait].join(" · ");
 }
 
 /** Beside the stub of every wire of the box that is shown alone: where it goes, how much. */

@@ -42,7 +42,7 @@ const TEXTS = {
   bundle({ over, words }, { id }) {
     const bundle = over.bundles.find((one) => one.id === id);
     const pairs = words.bundle.replace("{count}", bundle.pairs);
-    return `${bundle.id} · ${pairs} · ${formatBytes(bundle.bytes)}`;
+    return [bundle.id, pairs, ...(bundle.bytes ? [formatBytes(bundle.bytes)] : [])].join(" · ");
   },
   frame({ over, words }, { id }) {
     const frame = over.frames.find((one) => one.id === id);
@@ -59,7 +59,7 @@ const TEXTS = {
     const wire = model.wires.get(id);
     const parts = [wire.label || words.control, `${wire.from} → ${wire.to}`];
     if (wire.parts.length > 1) parts.push(words.bundle.replace("{count}", wire.parts.length));
-    parts.push(formatBytes(wire.bytes));
+    if (wire.bytes !== null) parts.push(formatBytes(wire.bytes));
     if (wire.wait > 0) parts.push(words.waited.replace("{time}", formatNs(wire.wait)));
     return parts.join(" · ");
   },

@@ -1,5 +1,18 @@
 // Where on the graph the items of a replay are: ops on tiles, keys on wires. Pure.
 
+/** A payload of the graph without what the whole step measured: at an instant that is not known. */
+export function atAnInstant(payload) {
+  const bare = (things, unknown) => things.map((thing) => ({ ...thing, ...unknown }));
+  return {
+    ...payload,
+    boxes: bare(payload.boxes, { busy: null }),
+    tiles: bare(payload.tiles, { iterations: 0 }),
+    nodes: bare(payload.nodes, { time: 0, wait: 0, queueing: 0, bytes: 0, failed: false }),
+    links: bare(payload.links, { bytes: 0 }),
+    wires: bare(payload.wires, { bytes: null, wait: 0 }),
+  };
+}
+
 /** Of every item the place of its tile in `ids` (-1: none), of every key's row its wire.
  *  A name may occur on several devices: then the graph adds the device to it. */
 export function tilesAndWires(model, replay) {

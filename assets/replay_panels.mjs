@@ -142,10 +142,19 @@ function queueOf(replay, { running, ready, awaited }, words) {
   const rest = fill(words.more_ready, { count: more });
   if (more > 0) chips.push(make("span", { class: "hint" }, rest));
   if (chips.length) return chips;
-  if (!awaited.length) return [make("span", { class: "hint" }, words.idle)];
-  const [row] = awaited;
-  const name = tagged(tensorOf(replay, row), item.iteration[endOf(replay, row)]);
-  return [make("span", { class: "hint" }, fill(words.idle_for, { name }))];
+  return [make("span", { class: "hint" }, idleText(replay, awaited, words))];
+}
+
+/** What a place waits for that runs nothing: how much, and the newest of it where that is one. */
+export function idleText(replay, awaited, words) {
+  const { item, key } = replay;
+  if (!awaited.length) return words.idle;
+  const latest = Math.max(...awaited.map((row) => key.asked[row]));
+  const [newest, ...alike] = awaited.filter((row) => key.asked[row] === latest);
+  const name = tagged(tensorOf(replay, newest), item.iteration[endOf(replay, newest)]);
+  if (awaited.length === 1) return fill(words.idle_for, { name });
+  const count = grouped(awaited.length);
+  return fill(alike.length ? words.idle_for_many : words.idle_for_newest, { count, name });
 }
 
 /** Calls under way: who asks, of what. */
@@ -222,7 +231,8 @@ export function eventTable(replay, now, words, { go, close }) {
     .map((name) => make("th", { scope: "col" }, words.table[name]));
   const rows = [];
   for (let i = from; i < to; i += 1) rows.push(eventRow(replay, i, at, words, go));
-  const button = make("button", { type: "button", class: "button" }, words.table.close);
+  const kind = { type: "button", class: "button", "data-close": true };
+  const button = make("button", kind, words.table.close);
   button.addEventListener("click", close);
   return [button, make("table", {}, make("caption", {}, caption),
     make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))];
@@ -230,7 +240,7 @@ export function eventTable(replay, now, words, { go, close }) {
 
 function eventRow(replay, i, at, words, go) {
   const { event, item } = replay;
-  const pick = make("button", { type: "button" }, formatNs(event.time[i]));
+  const pick = make("button", { type: "button", "data-event": i }, formatNs(event.time[i]));
   pick.addEventListener("click", () => go(event.time[i]));
   return make("tr", { "aria-current": i === at - 1 ? "step" : null }, make("td", {}, pick),
     make("td", {}, placeName(replay, item.place[event.item[i]])),

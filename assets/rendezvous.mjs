@@ -1,7 +1,8 @@
 // The Rendezvous page: what is selected is lit in every card, cards show one of their faces, rows
 // are found and folded, and the sequence of calls is drawn. Everything else comes from the server.
 
-import { equal } from "./selection.mjs";
+import { keepFocus } from "./focus.mjs";
+import { equal, taskIn, visit } from "./selection.mjs";
 import { drawSequence, layOut, measurer } from "./sequence.mjs";
 
 const keep = () => window.dash_clientside.no_update;
@@ -64,10 +65,8 @@ function drawCalls() {
   if (!width || !height) return;
   measure ??= measurer();
   const looks = { width, height, opened: state.opened, isLit: isLitCall, measure };
-  const focus = document.activeElement?.closest?.("#rendezvous-sequence [data-bundle]");
-  drawSequence(host, layOut(state.lines, looks), state.lines.words);
-  const again = focus && host.querySelector(`[data-bundle="${focus.dataset.bundle}"]`);
-  again?.focus();
+  const draw = () => drawSequence(host, layOut(state.lines, looks), state.lines.words);
+  keepFocus(host, ["data-bundle", "data-sel"], draw, "[role=button]");
 }
 
 function toggleBundle(id) {
@@ -156,7 +155,7 @@ function click({ target }) {
 
 function change({ target }) {
   if (target.id === "rendezvous-order") look({ order: target.value, page: 0 });
-  if (target.id === "rendezvous-client") tell("task", target.value);
+  if (target.id === "rendezvous-client") visit({ task: target.value }, { replace: true });
 }
 
 let timer = 0;
@@ -174,7 +173,7 @@ function watch() {
   const here = page();
   if (here === watched) return;
   watched = here;
-  Object.assign(state, { opened: new Set(), look: {}, sought: "" });
+  Object.assign(state, { opened: new Set(), look: {}, sought: "", lit: NONE });
   if (!here) return;
   let frame = 0;
   const what = { attributeFilter: ["data-key", "data-edge", "data-link", "data-tensor"] };
@@ -197,6 +196,16 @@ function start() {
   document.addEventListener("input", type);
 }
 
+/** The client to turn to for what is selected: its own, unless a link that opens says which. */
+export const taskToShow = ({ task }, isOpening, search) =>
+  (isOpening && taskIn(search) ? "" : task);
+
+/** Callback: the client that the address names. */
+export function readTask(_search, known) {
+  const task = taskIn(location.search);
+  return task === known ? keep() : task;
+}
+
 /** Callback: the calls of the step, and what is selected. */
 export function show(lines, lit) {
   start();
@@ -204,10 +213,10 @@ export function show(lines, lit) {
   if (lines !== state.lines) state.opened = new Set();
   state.lines = lines;
   if (lit && lit !== state.lit) {
+    const task = taskToShow(lit, state.lit === NONE, location.search);
     state.lit = lit;
     state.sought = "";
-    const shownTask = document.getElementById("rendezvous-client")?.value;
-    if (lit.task && shownTask && shownTask !== lit.task) tell("task", lit.task);
+    if (task && document.getElementById("rendezvous-client")) visit({ task }, { replace: true });
   }
   light();
   drawCalls();

@@ -2,16 +2,17 @@
 // the graph canvas; what happens when is the Player's.
 
 import { expose, mount, publishSelection } from "./core.mjs";
+import { keepFocus } from "./focus.mjs";
 import { GraphView } from "./graph.mjs";
 import { drawReplay, drawRing, tileStates } from "./replay_draw.mjs";
 import { ReplayHands } from "./replay_hands.mjs";
-import { tilesAndWires } from "./replay_map.mjs";
+import { atAnInstant, tilesAndWires } from "./replay_map.mjs";
 import { beginOf, decode, find, keyText } from "./replay_model.mjs";
 import { eventTable, make, panels } from "./replay_panels.mjs";
 import { Player } from "./replay_player.mjs";
 import { replayProbe } from "./replay_probe.mjs";
 import { Transport } from "./replay_transport.mjs";
-import { parseSelection } from "./selection.mjs";
+import { parseSelection, taskIn, visit } from "./selection.mjs";
 import { textures } from "./shapes.mjs";
 import { sourceOf } from "./sources.mjs";
 
@@ -22,6 +23,7 @@ const LIVE_MS = 1000; // between two questions while the run goes on
 export class ReplayView extends GraphView {
   constructor(host) {
     super(host);
+    host.dataset.task = taskIn(location.search);
     this.spots = [];
     this.hands.stop();
     this.hands.tip.remove();
@@ -104,9 +106,7 @@ export class ReplayView extends GraphView {
 
   /** The graph has come, or is folded in another way: tokens go along its wires. */
   show(payload, ...rest) {
-    // what the whole step measured is not known at an instant of it
-    const nodes = payload.nodes.map((node) => ({ ...node, failed: false, time: 0 }));
-    super.show({ ...payload, nodes }, ...rest);
+    super.show(atAnInstant(payload), ...rest);
     if (!this.replay) return;
     this.places = tilesAndWires(this.model, this.replay);
     this.showFrame(true);
@@ -126,7 +126,14 @@ export class ReplayView extends GraphView {
     else if (this.now && isNews) this.showPanels(true);
   }
 
+  /** The client whose step is shown is in the address, so that a link opens the same. */
+  chooseClient(task) {
+    this.host.dataset.task = task;
+    visit({ task }, { replace: true });
+  }
+
   followAddress() {
+    this.host.dataset.task = taskIn(location.search);
     super.followAddress();
     this.player.followAddress();
   }
@@ -203,10 +210,8 @@ export class ReplayView extends GraphView {
       return;
     }
     this.panelAt = now;
-    const focused = this.facts.contains(document.activeElement)
-      ? document.activeElement.dataset.sel : null;
-    this.facts.replaceChildren(...panels(this.replay, this.now, this.words, this.chosen));
-    if (focused) this.facts.querySelector(`[data-sel="${CSS.escape(focused)}"]`)?.focus();
+    const filled = panels(this.replay, this.now, this.words, this.chosen);
+    keepFocus(this.facts, ["data-sel"], () => this.facts.replaceChildren(...filled));
     if (!this.table.hidden) this.fillTable();
   }
 
@@ -226,7 +231,9 @@ export class ReplayView extends GraphView {
   fillTable() {
     const hands = { go: (time) => this.player.scrub(time), close: () => this.toggleTable() };
     this.table.setAttribute("aria-label", this.words.table.title);
-    this.table.replaceChildren(...eventTable(this.replay, this.now, this.words, hands));
+    const filled = eventTable(this.replay, this.now, this.words, hands);
+    const names = ["data-event", "data-close"];
+    keepFocus(this.table, names, () => this.table.replaceChildren(...filled));
     this.table.querySelector("[aria-current]")?.scrollIntoView({ block: "center" });
   }
 

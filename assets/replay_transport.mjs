@@ -24,6 +24,25 @@ export function lanesOf(turns, most = MOST_LANES) {
   });
 }
 
+/** Where several workers run a step of this number, each has a replay of its own. A list that has
+ *  not changed stays as it is, as it may be open or hold the focus. */
+export function showClients(host, { tasks, task }, words, choose) {
+  const names = tasks.length > 1 ? tasks.join(" ") : "";
+  if ((host.dataset.tasks ?? "") !== names) {
+    host.dataset.tasks = names;
+    host.replaceChildren(...(names ? [clientChoice(tasks, words, choose)] : []));
+  }
+  const select = host.querySelector("select");
+  if (select && select.value !== task) select.value = task;
+}
+
+function clientChoice(tasks, words, choose) {
+  const options = tasks.map((task) => make("option", { value: task }, task));
+  const select = make("select", { "aria-label": words.of_step }, ...options);
+  select.addEventListener("change", () => choose(select.value));
+  return make("span", { class: "client" }, select);
+}
+
 export class Transport {
   constructor(view) {
     this.view = view;
@@ -238,19 +257,7 @@ export class Transport {
     this.track.canvas.setAttribute("aria-valuemax", String(Math.round(endOfReplay(replay))));
     const names = replay.opPlaces.slice(0, MOST_LANES).map((place) => placeName(replay, place));
     element("lanes").textContent = replay.turns.length ? words.iterations : names.join("\n");
-    element("client").replaceChildren(...this.clients(replay));
-  }
-
-  /** Where several workers run a step of this number, each has a replay of its own. */
-  clients(replay) {
-    const { words, host } = this.view;
-    if (replay.tasks.length < 2) return [];
-    const options = replay.tasks.map((task) => make(
-      "option", { value: task, selected: task === replay.task }, task,
-    ));
-    const select = make("select", { "aria-label": words.of_step }, ...options);
-    select.addEventListener("change", () => { host.dataset.task = select.value; });
-    return [make("span", { class: "client" }, select)];
+    showClients(element("client"), replay, words, (task) => this.view.chooseClient(task));
   }
 
   show() {

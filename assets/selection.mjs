@@ -7,6 +7,9 @@ export function parseSelection(text) {
   return colon > 0 ? { type: text.slice(0, colon), id: text.slice(colon + 1) } : null;
 }
 
+/** The client whose step is looked at, where several run it; "" for the first of them. */
+export const taskIn = (search) => new URLSearchParams(search).get("task") ?? "";
+
 export function formatSelection(sel) {
   return sel ? `${sel.type}:${sel.id}` : null;
 }

@@ -71,6 +71,9 @@ function stepBy(direction) {
 const OF_RUN = { sel: null, step: null, stage: null, t0: null, t1: null, window: null,
   opened: null, folded: null, at: null };
 
+/** Of one page: on another, what is selected decides whose step is shown. */
+const OF_PAGE = { task: null };
+
 /** And of several beside each other. */
 const OF_RUNS = { runs: null };
 
@@ -78,7 +81,8 @@ const OF_RUNS = { runs: null };
 function complete(link) {
   const [where, anchor = ""] = link.dataset.go.split("#");
   const [path, own = ""] = where.split("?");
-  const kept = amend(location.search, path.startsWith("/t/") ? OF_RUNS : { ...OF_RUN, ...OF_RUNS });
+  const left = { ...OF_PAGE, ...OF_RUNS, ...(path.startsWith("/t/") ? {} : OF_RUN) };
+  const kept = amend(location.search, left);
   link.href = prefix() + path.slice(1) + amend(kept, Object.fromEntries(new URLSearchParams(own)))
     + (anchor && `#${anchor}`);
 }

@@ -3,10 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   FLAG, NO_LOOP, OP, RECV, SEND, TURN, beginOf, countStates, endOfReplay, find, frame, index,
-  keyState, openKeys, positionOf, queues, shareOf, spanOf, STATES, stepFrom, timeAt, turnStates,
-  upTo,
+  innerLoops, keyState, openKeys, positionOf, queues, shareOf, spanOf, STATES, stepFrom, timeAt,
+  turnStates, upTo,
 } from "../../assets/replay_model.mjs";
+import { wireAmount } from "../../assets/graph_wires.mjs";
 import { pointAt, tileStates } from "../../assets/replay_draw.mjs";
+import { atAnInstant } from "../../assets/replay_map.mjs";
+import { idleText } from "../../assets/replay_panels.mjs";
 import { lanesOf } from "../../assets/replay_transport.mjs";
 import { fill, sentence } from "../../assets/replay_words.mjs";
 
@@ -112,6 +115,47 @@ test("an idle place says for which key it waits", () => {
   assert.deepEqual(countStates(frame(replay, 25)), [0, 0, 1, 0, 0, 0]);
 });
 
+/** A worker that asked for several tensors, each at an instant. */
+const asking = (...instants) => replayOf(
+  instants.map((start, i) => ({ kind: RECV, name: `r${i}`, place: 1, start, iteration: i })),
+  instants.map((asked, i) => ({ tensor: `w${i}`, recv: i, asked })),
+);
+
+test("who is idle says how many mailboxes it waits at, and which is newest if one is", () => {
+  const words = {
+    idle: "idle", idle_for: "for {name}", idle_for_many: "at {count}",
+    idle_for_newest: "at {count}, {name} newest",
+  };
+  const said = (...instants) => {
+    const replay = asking(...instants);
+    const worker = queues(replay, frame(replay, 90)).find(({ place }) => place === 1);
+    return idleText(replay, worker?.awaited ?? [], words);
+  };
+  assert.equal(idleText(asking(), [], words), "idle");
+  assert.equal(said(10), "for w0·0");
+  assert.equal(said(10, 30, 20), "at 3, w1·1 newest");
+  assert.equal(said(10, 30, 30), "at 3");
+});
+
+test("the picture of an instant says nothing that only the whole step can know", () => {
+  const whole = {
+    stage: "device", boxes: [{ id: "ps:0", busy: 0.056 }], tiles: [{ id: "outer", iterations: 2 }],
+    nodes: [{ id: "a", time: 5, wait: 4, queueing: 3, bytes: 2, failed: true }],
+    links: [{ src: "a", dst: "b", bytes: 4 }],
+    wires: [{ id: "w", bytes: 22, wait: 7, parts: [{}, {}] }],
+  };
+  const bare = atAnInstant(whole);
+  assert.deepEqual(bare, {
+    stage: "device", boxes: [{ id: "ps:0", busy: null }], tiles: [{ id: "outer", iterations: 0 }],
+    nodes: [{ id: "a", time: 0, wait: 0, queueing: 0, bytes: 0, failed: false }],
+    links: [{ src: "a", dst: "b", bytes: 0 }],
+    wires: [{ id: "w", bytes: null, wait: 0, parts: [{}, {}] }],
+  });
+  const scene = { heat: "plain", words: { bundle: "{count} pairs" } };
+  assert.equal(wireAmount(scene, whole.wires[0]), "2 pairs · 22 B");
+  assert.equal(wireAmount(scene, bare.wires[0]), "2 pairs");
+});
+
 test("the viewer goes on by event or by tensor, and stops at the ends", () => {
   const replay = oneTensor();
   assert.equal(stepFrom(replay, 10, 1, "event"), 15);
@@ -167,6 +211,26 @@ test("iterations are told with what runs, travels and is dead in them", () => {
 
 test("iterations that overlap lie in lanes of their own", () => {
   assert.deepEqual(lanesOf(loop().turns).map(({ lane }) => lane), [0, 1]);
+});
+
+const turn = (loop, begin, end) => ({ loop, begin, end });
+
+test("a loop is inner if one turn of another loop holds all of its turns", () => {
+  const turns = [
+    turn(0, 0, 40), turn(1, 5, 15), turn(1, 15, 30), turn(2, 30, 50), turn(0, 40, 80),
+    turn(3, 40, 60), turn(4, 45, 60),
+  ];
+  assert.deepEqual([...innerLoops(turns)].sort(), [1, 3, 4]);
+  assert.deepEqual([...innerLoops([turn(0, 0, 9), turn(0, 0, 5)])], []);
+});
+
+test("each turn is looked at a few times, however many loops there are", () => {
+  let looks = 0;
+  const turns = Array.from({ length: 3000 }, (_, i) => ({
+    loop: i, begin: 10 * i, get end() { looks += 1; return 10 * i + 5; },
+  }));
+  assert.equal(innerLoops(turns).size, 0);
+  assert.ok(looks < 20 * turns.length, `${looks} looks`);
 });
 
 test("a node whose last run was dead is so until it runs again", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  Agreement, amend, equal, formatSelection, parse, parseSelection,
+  Agreement, amend, equal, formatSelection, parse, parseSelection, taskIn,
 } from "../../assets/selection.mjs";
 
 test("a selection survives the address bar, colons and slashes in its id too", () => {
@@ -20,6 +20,13 @@ test("amend changes its names and leaves the others", () => {
   assert.equal(amend("?lang=zh&step=3", { step: 4 }), "?lang=zh&step=4");
   assert.equal(amend("?step=3&sel=node:a", { sel: null }), "?step=3");
   assert.equal(amend("?step=3", { step: null }), "");
+});
+
+test("the client of a step is in the address beside the step", () => {
+  const search = amend("?step=3&at=20", { task: "worker:1" });
+  assert.equal(search, "?step=3&at=20&task=worker:1");
+  assert.equal(taskIn(search), "worker:1");
+  assert.equal(taskIn("?step=3"), "");
 });
 
 test("an address that people read keeps its commas, colons and slashes", () => {

@@ -22,7 +22,7 @@ from vizdist.components.link_matrix import link_matrices
 from vizdist.components.mailbox_list import mailbox_list
 from vizdist.components.toolbar import choice
 from vizdist.components.view import Live, Route, View, view_of
-from vizdist.figures.call_lines import call_lines, time_text
+from vizdist.figures.call_lines import besides, call_lines, time_text
 from vizdist.figures.mailbox_rows import ORDERS, Look, short_titles
 from vizdist.i18n import Lang, t
 from vizdist.store.library import Library
@@ -114,9 +114,9 @@ def _clients(trace: Trace, number: int) -> list[str]:
     return sorted({one.task for one in trace.steps if one.number == number})
 
 
-def _headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
+def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
     """How many values crossed, how many were waited for, and which one longest."""
-    asked = [row for row in found.rows if row.recv]
+    asked = [row for row in found.rows if row.recv and (row.is_value or row.first == "nobody")]
     values: dict[str, object] = {"step": f"{step.number:,}", "count": len(asked)}
     lost = sum(row.first == "nobody" for row in asked)
     late = sum(row.first == "receiver" for row in asked)
@@ -130,6 +130,14 @@ def _headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
     titles = short_titles(found.rows)
     values |= {"tensor": longest.tensor, "task": titles[longest.target], "late": late}
     return rich("rendezvous.head.late", lang, time=time_text(longest.wait_ns), **values)
+
+
+def note_of_keys(found: Mailbox, lang: Lang) -> str:
+    """All keys, and how many of them carried no value."""
+    dead = sum(row.state == "dead" for row in found.rows)
+    signals = sum(not row.is_value for row in found.rows) - dead
+    keys = t("rendezvous.mail.count", lang, count=len(found.rows))
+    return t("rendezvous.calls.comma", lang).join([keys, *besides(dead, signals, lang)])
 
 
 def _traffic(found: Mailbox) -> dict[Pair, Traffic]:
@@ -166,9 +174,8 @@ def register(app: Dash, library: Library) -> None:
         if request is None:
             return [], [], ""
         found = mailbox(trace, request)
-        note = t("rendezvous.mail.count", view.lang, count=len(found.rows))
         rows = mailbox_list(found, look or {}, view.lang)
-        return _headline(found, request, view.lang), rows, note
+        return headline(found, request, view.lang), rows, note_of_keys(found, view.lang)
 
     names = ("clients", "links", "caches", "step", "run", "calls-note")
     filled = [Output(f"rendezvous-{name}", "children") for name in names]
@@ -198,6 +205,9 @@ def register(app: Dash, library: Library) -> None:
         trace = library.open(view_of(route).trace)
         return lit_keys(trace, sel, shown_step(trace, step))
 
+    task = ("rendezvous-task", "data")
+    address = Input("url", "search")
+    clientside(app, "rendezvous.mjs", "readTask", Output(*task), address, State(*task))
     drawn = Output("rendezvous-drawn", "data")  # so that Dash asks only where the page is
     shown = [Input(f"rendezvous-{name}", "data") for name in ("lines", "lit")]
     clientside(app, "rendezvous.mjs", "show", drawn, *shown)

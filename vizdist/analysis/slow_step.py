@@ -1,6 +1,6 @@
 """Why a step took longer than another: the one thing that took so much longer in it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _Measured = dict[tuple[str, str, str], tuple[int, int]]  #: (measure, task, name
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """`late` is how many ns more than in the other step; `span` is where."""
+    """`late` is how many ns more than in the other step, at most its delay; `span` is where."""
 
     measure: str
     task: str
@@ -45,7 +45,7 @@ def why_slow(trace: Trace, slow: StepInfo, usual: StepInfo) -> Cause | None:
         ]
         worst = max(causes, key=lambda cause: cause.late, default=None)
         if worst is not None and worst.late > EXPLAINS * delay:
-            return worst
+            return replace(worst, late=min(worst.late, delay))
     return None
 
 
@@ -66,21 +66,25 @@ def _measured(trace: Trace, step: StepInfo) -> _Measured:
     ops = spans.take(spans.is_kind("op.run"))
     parts = recv_parts(trace, spans)
     found: _Measured = {}
-    _add(found, "run", ops, ops.duration)
-    _add(found, "queueing", ops, np.where(ops.ready > 0, ops.start - ops.ready, 0))
-    _add(found, "transfer", parts.recvs, parts.transfer)
-    _add(found, "wait", parts.recvs, parts.wait)
+    _add(found, "run", ops, ops.start, ops.end)
+    _add(found, "queueing", ops, np.where(ops.ready > 0, ops.ready, ops.start), ops.start)
+    _add(found, "transfer", parts.recvs, parts.exists, parts.recvs.end)
+    _add(found, "wait", parts.recvs, parts.served, parts.exists)
     calls = spans.take(spans.is_kind("rpc.client") & ~spans.has_word("name", "RecvTensor"))
     server = trace.served_by(calls.span)
     served = np.where(server >= 0, trace.all.duration[server], calls.duration)
-    _add(found, "rpc", calls, np.maximum(calls.duration - served, 0))
+    _add(found, "rpc", calls, calls.start, calls.start + np.maximum(calls.duration - served, 0))
     return found
 
 
-def _add(found: _Measured, measure: str, spans: Spans, lengths: Array) -> None:
+def _add(found: _Measured, measure: str, spans: Spans, starts: Array, ends: Array) -> None:
+    """Of several with one name an instant counts once, however many of them it lies in."""
     is_recv = measure in ("transfer", "wait")
     names = map(tensor_of_key, spans.text("key")) if is_recv else spans.text("name")
-    rows = zip(spans.task, names, lengths.tolist(), spans.span.tolist(), strict=True)
-    for task, name, ns, span in rows:
+    columns = (starts.tolist(), ends.tolist(), spans.task, names, spans.span.tolist())
+    latest: dict[tuple[str, str], int] = {}
+    for start, end, task, name, span in sorted(zip(*columns, strict=True)):
+        before = latest.get((task, name), start)
         known, where = found.get((measure, task, name), (0, span))
-        found[measure, task, name] = known + ns, where
+        found[measure, task, name] = known + max(0, end - max(start, before)), where
+        latest[task, name] = max(before, end)

@@ -128,6 +128,16 @@ def test_the_op_that_slept_is_the_cause_of_every_stall_behind_it(
         assert said == f"{task} stood idle 7.00 ms, because {at} ran {name} for 7.00 ms"
 
 
+def test_a_piece_that_is_little_of_a_stall_is_not_called_its_cause(tmp_path: Path) -> None:
+    trace = captured(tmp_path, "Neg")
+    stall = of_task(trace, "worker:0")[0]
+    assert stall.cause is not None
+    little = stall.cause._replace(end=stall.cause.start + stall.duration // 5)
+    key, values = told(trace, stall._replace(cause=little))
+    assert (key, values["at"], values["share"]) == ("pieces", "worker:1", "20.0 %")
+    assert "because" not in t(f"timeline.canvas.stall.{key}", "en", **values)
+
+
 def test_what_comes_after_its_last_op_is_no_stall_of_a_device_that_does_not_lead(
     tmp_path: Path,
 ) -> None:
@@ -225,5 +235,5 @@ def idle_of(trace: Trace, task: str) -> NDArray[np.bool_]:
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("key", KEYS)
 def test_every_cause_has_a_sentence(key: str, lang: str) -> None:
-    values = dict.fromkeys(("task", "time", "at", "name", "part"), "x")
+    values = dict.fromkeys(("task", "time", "at", "name", "part", "share"), "x")
     assert t(f"timeline.canvas.stall.{key}", "zh" if lang == "zh" else "en", **values)

@@ -13,8 +13,9 @@ from tracer.model.graph import Graph, Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.runtime import generated_executor, queue_run
 from tracer.runtime.worker_env import ExecutorKind
+from vizdist.analysis.critical_path import critical_path
 from vizdist.analysis.step_events import step_events
-from vizdist.analysis.what_if import Change, Kind, WhatIf, what_if
+from vizdist.analysis.what_if import Change, Kind, WhatIf, saved_without, what_if
 from vizdist.store.trace import StepInfo, Trace
 
 STEP = 2
@@ -147,6 +148,17 @@ def test_what_runs_at_the_same_time_is_the_end_then(tmp_path: Path) -> None:
     trace = step_of(tmp_path, *ops)
     assert predicted(trace, "op", "long", trace.step(1)).would_take == 30 + 10
     assert predicted(trace, "op", "short", trace.step(1)).saved == 0
+
+
+def test_a_piece_of_the_path_saves_no_more_than_what_others_leave(tmp_path: Path) -> None:
+    """`long` takes 90 ns of the path; without it `short` still takes 30 of them."""
+    trace = step_of(tmp_path, op_node("long", 0, 0, 90, 3), op_node("short", 0, 0, 30, 4, depth=1))
+    step, names = trace.step(1), trace.all.text("name")
+    path = critical_path(trace, step)
+    assert path is not None
+    [piece] = [one for one in path.pieces if names[one.place] == "long"]
+    assert (piece.duration, saved_without(trace, step, piece)) == (90, 60)
+    assert saved_without(trace, step, piece._replace(place=len(trace.all))) == 0
 
 
 def test_what_is_not_in_the_step_changes_nothing(trace: Trace) -> None:

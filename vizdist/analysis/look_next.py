@@ -15,7 +15,7 @@ from vizdist.analysis.staleness import staleness
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import StepTimes, step_times
 from vizdist.analysis.typical_step import Stretch, TypicalStep, typical_step
-from vizdist.analysis.what_if import Change, WhatIf
+from vizdist.analysis.what_if import Change, WhatIf, saved_without
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.trace import Trace
 
@@ -181,19 +181,24 @@ def _link_of(key: str) -> str:
 
 
 def _stalls(trace: Trace, typical: TypicalStep) -> Iterator[Finding]:
-    """The longest stretch in which a device stood idle that some cause explains."""
-    for stall in typical.stalls:
-        said = told(trace, stall)
-        if stall.cause is None or stall.cause.place < 0 or said.key in ("nothing", "unknown"):
-            continue
+    """Of the longest stretches in which a device stood idle the one whose cause costs most."""
+    tried = [
+        (saved_without(trace, typical.step, stall.cause), stall)
+        for stall in typical.stalls[:CANDIDATES]
+        if stall.cause is not None and told(trace, stall).key not in _UNEXPLAINED
+    ]
+    for saved, stall in sorted(tried, key=lambda pair: -pair[0])[:1]:
+        assert stall.cause is not None
         spans = trace.all.take(np.array([stall.cause.place, stall.effect]))
         ids = tuple(spans.span.tolist())
         is_op = bool(spans.is_kind("op.run")[1])
+        said = told(trace, stall)
         values: dict[str, object] = {"stall": said, "next": str(spans.text("name")[1])}
         key = "stall" if is_op else "stall_at_end"
-        saved = float(stall.cause.duration)
-        yield Finding(key, "wait", saved, values, ids, typical.step.number)
-        return
+        yield Finding(key, "wait", float(saved), values, ids, typical.step.number)
+
+
+_UNEXPLAINED = ("nothing", "unknown", "pieces")
 
 
 def _dispatch(typical: TypicalStep) -> Iterator[Finding]:

@@ -7,9 +7,9 @@ import numpy as np
 
 from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.critical_path import Piece
-from vizdist.analysis.slow_step import REGISTRATION
+from vizdist.analysis.slow_step import EXPLAINS, REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
-from vizdist.i18n.units import duration
+from vizdist.i18n.units import duration, figures
 from vizdist.store.trace import Trace
 
 #: by the class of the cause and the kind of its span; "" is any other kind
@@ -22,7 +22,8 @@ _KEYS = {
     "queueing": {"": "queueing"},
     "other": {"": "other", **dict.fromkeys(REGISTRATION, "register")},
 }
-KEYS = ("nothing", "unknown", *sorted({key for kinds in _KEYS.values() for key in kinds.values()}))
+_CAUSES = sorted({key for kinds in _KEYS.values() for key in kinds.values()})
+KEYS = ("nothing", "unknown", "pieces", *_CAUSES)
 
 
 class Told(NamedTuple):
@@ -31,7 +32,10 @@ class Told(NamedTuple):
 
 
 def told(trace: Trace, stall: Stall) -> Told:
-    """The sentence of a stall; times as people write them."""
+    """The sentence of a stall; times as people write them.
+
+    `pieces`: no one thing explains enough of it.
+    """
     values = {"task": _where(trace, stall.row), "time": str(duration(stall.duration))}
     cause = stall.cause
     if cause is None or cause.place < 0:
@@ -41,6 +45,9 @@ def told(trace: Trace, stall: Stall) -> Told:
     values["at"] = _where(trace, int(trace.all.row[cause.place]))
     values["name"] = _name(trace, cause)
     values["part"] = str(duration(cause.duration))
+    if cause.duration < EXPLAINS * stall.duration:
+        values["share"] = f"{figures(100 * cause.duration / stall.duration)} %"
+        return Told("pieces", values)
     return Told(key, values)
 
 

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from vizdist.analysis.bytes_moved import device_title
+from vizdist.analysis.critical_path import Piece
 from vizdist.analysis.step_events import BEGIN, END, MID, StepEvents, step_events
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
@@ -52,6 +53,18 @@ def what_if_in(events: StepEvents, change: Change) -> WhatIf | None:
     durations[instants] = durations[instants] // 2 if share else 0
     ends = events.order.ends_with(durations)
     return WhatIf(change, int(events.times[events.last]), int(ends[events.last]))
+
+
+def saved_without(trace: Trace, step: StepInfo, piece: Piece) -> int:
+    """ns by which the step would end sooner if what took a piece of its order took no time."""
+    events = step_events(trace, step)
+    if events is None:
+        return 0
+    durations = events.order.durations.copy()
+    at = np.flatnonzero(np.append(events.places, -1)[events.span] == piece.place)
+    ends = events.times[at] + step.start
+    durations[at[(ends > piece.start) & (ends - durations[at] < piece.end)]] = 0
+    return int(events.times[events.last] - events.order.ends_with(durations)[events.last])
 
 
 _HALF, _NOTHING = True, False

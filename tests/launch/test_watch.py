@@ -97,6 +97,16 @@ def test_who_lives_and_answers_nobody_is_told_apart_from_who_died() -> None:
     assert [*told, watch.silent] == [PS, None]
 
 
+@pytest.mark.parametrize(
+    ("said", "blamed"), [("the stream broke", "ps:0"), ("ping timeout", ""), ("", "worker:0")]
+)
+def test_who_may_be_well_is_waited_for_as_long_as_all(said: str, blamed: str) -> None:
+    """A broken stream is no sign of a task that hangs, nor is one in who tells of it."""
+    watch = running()
+    watch.take(Event(W0, "failed", {"code": "UNAVAILABLE", "message": said, "task": blamed}))
+    assert watch.silent is None
+
+
 def test_an_error_is_blamed_on_the_task_that_it_names() -> None:
     watch = running()
     facts = {"code": "INVALID_ARGUMENT", "message": "bad shape", "task": "ps:0", "step": 3}
@@ -211,6 +221,25 @@ def test_a_task_that_dies_while_others_come_up_is_waited_for() -> None:
     assert watch.take(serving(W0)) is Phase.STARTING
     assert watch.take(serving(PS)) is Phase.SETTING_UP
     assert orders(watch) == []  # all hear of the cluster together
+
+
+def test_a_task_that_died_again_is_missing_until_it_serves_again() -> None:
+    watch = Watch((PS, W0), frozenset({W0}), restarts=1)
+    watch.take(serving(PS))
+    watch.take(killed(PS, step=0))
+    assert list(watch.missing) == [PS, W0]
+    watch.take(serving(W0))
+    assert list(watch.missing) == [PS]
+
+
+def test_what_ends_by_itself_before_the_first_step_is_not_started_again() -> None:
+    """It would fail the same way, as often as it may be started."""
+    ended = {"code": 1, "expected": False, "step": 0}
+    watch = Watch((PS, W0), frozenset({W0}), restarts=3)
+    assert watch.take(Event(PS, "exit", ended)) is Phase.FAILED
+    assert orders(watch) == []
+    later = running(restarts=1)
+    assert later.take(Event(PS, "exit", {**ended, "step": 9})) is Phase.SETTING_UP
 
 
 def test_without_restarts_a_death_before_the_first_step_fails_the_run() -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from tracer.launch.child import Event, how_it_ended
 from tracer.model.cluster import TaskName
+from tracer.rpc.pulse import SILENT
 from tracer.runtime.interfaces import StepError
 
 
@@ -12,7 +13,7 @@ class Failure:
     """Why a run failed. The lowest `rank` of several is the root cause.
 
     A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs),
-    an error of its own explains the derived ones.
+    an error of its own explains the derived ones. `is_silence`: another task had no answer from it.
     """
 
     task: TaskName
@@ -21,6 +22,7 @@ class Failure:
     code: str = ""
     node: str = ""
     rank: int = 1
+    is_silence: bool = False
 
     def __str__(self) -> str:
         where = f"{self.task} in step {self.step}" if self.step else f"{self.task}"
@@ -47,6 +49,8 @@ class RunFailed(Exception):
 
 DIED, ERROR, PEER_LOST, DERIVED = range(4)
 
+SILENCE = "ping timeout", SILENT  #: how gRPC and sockets say that a peer hangs
+
 
 def failure_of(event: Event) -> Failure | None:
     """The failure that an event tells of, if it tells of one."""
@@ -69,8 +73,9 @@ def failure_of(event: Event) -> Failure | None:
 def failure_from(client: TaskName, error: StepError, step: int) -> Failure:
     """An error as its client saw it, at the task that it names."""
     rank = DERIVED if error.derived else PEER_LOST if error.code == "UNAVAILABLE" else ERROR
-    task = _task_of(error, client)
-    return Failure(task, error.message, step=step, code=error.code, node=error.node, rank=rank)
+    task, text = _task_of(error, client), error.message
+    is_silence = rank == PEER_LOST and task != client and any(sign in text for sign in SILENCE)
+    return Failure(task, text, step, error.code, error.node, rank, is_silence)
 
 
 def _task_of(error: StepError, client: TaskName) -> TaskName:

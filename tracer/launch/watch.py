@@ -7,7 +7,8 @@ plain test. Where tasks may be started again, a death is no failure:
     another task     it is started again, and every client makes its sessions anew: a new *round*.
                      One of them leads: it restores the variables. All go on together.
 
-Before the first step of any client nothing can be lost, and whoever leads makes the variables anew.
+Before the first step of any client nothing can be lost, and whoever leads makes the variables anew;
+a task that was not killed then, but failed, would fail again.
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from tracer.launch.child import Event
-from tracer.launch.failure import DIED, ERROR, PEER_LOST, Failure, failure_of
+from tracer.launch.failure import DIED, ERROR, Failure, failure_of
 from tracer.model.cluster import TaskName
 
 
@@ -91,7 +92,7 @@ class Watch:
         elif failure := failure_of(event):
             if event.name == "lost":
                 self._has_lost(event, failure)
-            elif event.name == "exit" and self._may_come_back(event.task):
+            elif event.name == "exit" and self._may_come_back(event):
                 self._comes_back(event.task, failure)
             else:
                 self._fail(self._with_what_it_held(event, failure))
@@ -141,9 +142,12 @@ class Watch:
         if self.phase is Phase.SETTING_UP and self.round < ROUNDS * self.attempts.total():
             self._new_round()
 
-    def _may_come_back(self, task: TaskName) -> bool:
+    def _may_come_back(self, event: Event) -> bool:
+        """What ends by itself before the first step would do so again."""
+        task, was_killed = event.task, event.facts["code"] < 0
         goes_on = self.phase not in (Phase.FINISHED, Phase.FAILED)
-        return goes_on and task not in self.results and self.attempts[task] < self.restarts
+        could = goes_on and (was_killed or self._has_begun)
+        return could and task not in self.results and self.attempts[task] < self.restarts
 
     def _comes_back(self, task: TaskName, failure: Failure) -> None:
         self.attempts[task] += 1
@@ -210,7 +214,8 @@ class Watch:
 
     @property
     def missing(self) -> Iterable[TaskName]:
-        return (task for task in self.tasks if task not in self.addresses)
+        away = self._away
+        return (task for task in self.tasks if task not in self.addresses or task in away)
 
     @property
     def root_cause(self) -> Failure | None:
@@ -219,9 +224,9 @@ class Watch:
 
     @property
     def silent(self) -> TaskName | None:
-        """Who lives and is lost to its peers, if that is why the run failed."""
+        """Who lives and answers no ping of its peers, if that is why the run failed."""
         root = self.root_cause
-        return root.task if root is not None and root.rank == PEER_LOST else None
+        return root.task if root is not None and root.is_silence else None
 
     @property
     def cause_is_certain(self) -> bool:

@@ -53,6 +53,10 @@ class Transfer:
     recv: str  #: span ids
     send: str
 
+    @property
+    def is_value(self) -> bool:
+        return self.state != "dead" and not self.is_control
+
 
 @dataclass(frozen=True, slots=True)
 class ClientEnd:

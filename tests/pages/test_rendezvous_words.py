@@ -1,0 +1,49 @@
+"""What the head of Rendezvous counts: values, and apart from them what carries none."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.figures.test_mailbox_rows import ROW, row
+from vizdist.analysis.mailbox import Mailbox, Transfer
+from vizdist.i18n import Lang
+from vizdist.pages.rendezvous import headline, note_of_keys
+from vizdist.store.steps import StepInfo
+
+STEP = StepInfo(8, 7, 1, 0, 1000, "worker:0", 1, True)
+VALUES = [row(1, first="receiver", wait_ns=5), row(2, first="receiver", wait_ns=7)]
+DEAD = [
+    row(3, first="receiver", wait_ns=90, state="dead"),
+    row(4, state="dead", is_control=True),
+]
+SIGNAL = row(5, is_control=True)
+
+
+def words(rows: list[Transfer], lang: Lang = "en") -> str:
+    parts = headline(Mailbox(rows, []), STEP, lang)
+    assert isinstance(parts, list)
+    return "".join(str(getattr(p, "children", p)) for p in parts).replace("\u00a0", " ")
+
+
+def test_only_values_are_counted_as_values() -> None:
+    said = words([*VALUES, *DEAD, SIGNAL])
+    assert said.startswith("2 of 2 values in step 8 were asked for")
+    assert said.endswith("waited longest, 7 ns for w2.")
+    assert words([*DEAD, SIGNAL]) == "No value crossed between devices in step 8."
+
+
+def test_a_signal_that_never_came_is_still_told() -> None:
+    lost = replace(SIGNAL, first="nobody", state="aborted")
+    assert words([*VALUES, lost]) == "1 of 3 values asked for in step 8 never came."
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"),
+    [
+        ("en", "5 keys, 2 dead, 1 control signal"),
+        ("zh", "5 个键，2 个死张量，1 个控制信号"),
+    ],
+)
+def test_beside_all_keys_stands_how_many_carried_no_value(lang: Lang, said: str) -> None:
+    assert note_of_keys(Mailbox([*VALUES, *DEAD, SIGNAL], []), lang) == said
+    assert note_of_keys(Mailbox([ROW], []), "en") == "1 key"

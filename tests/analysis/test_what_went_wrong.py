@@ -1,6 +1,7 @@
 """What is found of runs that went wrong: the cause, its wave, who waited for whom, who was left."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,9 @@ from vizdist.analysis.mechanisms.leftovers import Alone, Fate
 from vizdist.analysis.report import report_json, report_text
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.analysis.wrong_report import facts_of, fate_text, outcome_text
+from vizdist.components.markup import markup
+from vizdist.components.view import View
+from vizdist.components.what_went_wrong import wrong_card
 from vizdist.i18n import LANGUAGES, Lang
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
@@ -178,6 +182,18 @@ def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_p
     told = [outcome_text(one, lang) for one in found.seen for lang in LANGUAGES]
     assert told == ["was killed by SIGKILL", "被 SIGKILL 终止", "left cleanly", "正常退出"]
     assert facts_of(found)["stood"] == "mm"
+
+
+@pytest.mark.parametrize(("tasks", "more"), [(8, ""), (9, "and 1 more; vizdist report has all")])
+def test_a_wave_over_more_tasks_than_have_room_says_how_many_more(
+    tmp_path: Path, tasks: int, more: str
+) -> None:
+    found = wrong(_killed(tmp_path / "x.trace"))
+    others = [replace(found.echoes[0], task=f"worker:{9 + at}") for at in range(tasks - 1)]
+    card = wrong_card(replace(found, echoes=tuple(others)), View("summary", "x", "en"))
+    text = markup(card)
+    assert text.count('class="wave-row"') == 8
+    assert f"<p>{more}</p>" in text if more else "more;" not in text
 
 
 def test_the_last_lines_of_the_guilty_tasks_log_are_told_as_text(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from vizdist.figures.mailbox_rows import (
     Look,
     arranged,
     axis_of,
+    edge_of,
     short_titles,
 )
 from vizdist.i18n import Lang, t
@@ -42,8 +43,9 @@ class _Scale:
 
 def mailbox_list(found: Mailbox, look: Look, lang: Lang) -> list[Component]:
     shown = arranged(found.rows, look)
-    longest = max((row.transfer_ns for row in found.rows), default=0)
-    scale = _Scale(axis_of(found.rows), longest, short_titles(found.rows), lang)
+    scale = _Scale(
+        axis_of(found.rows), _longest_transfer(found.rows), short_titles(found.rows), lang
+    )
     few: dict[str, Any] = {"data-few": ""} if len(found.rows) <= FEW else {}
     rows = [_line(line, scale) for line in shown.lines]
     none = html.P(t("rendezvous.mail.none_found", lang), className="hint")
@@ -53,6 +55,14 @@ def mailbox_list(found: Mailbox, look: Look, lang: Lang) -> list[Component]:
         _ticks(scale),
         html.Div([_pager(shown, lang), _client(found.client, lang)], className="mail-foot"),
     ]
+
+
+def _longest_transfer(rows: Iterable[Transfer]) -> int:
+    """Of a row; of a loop's edge that of all iterations, as its folded row tells it."""
+    moved: Counter[str] = Counter()
+    for row in rows:
+        moved[edge_of(row)] += row.transfer_ns
+    return max(moved.values(), default=0)
 
 
 def _head(scale: _Scale) -> Component:
@@ -91,7 +101,7 @@ def _line(line: Line, scale: _Scale) -> Component:
     attributes |= {"data-tensor": worst.tensor, "data-link": _link(worst, scale)}
     cells = [_name(line, worst, scale), _amount(line, worst, scale.lang), _chart(line, scale)]
     kind = " ".join(["mail-grid", "mail-row", *(["inner"] if line.is_inner else []), worst.state])
-    row = [*cells, _moved(worst, scale)]
+    row = [*cells, _moved(line, scale)]
     return html.Li(html.Button(row, type="button", className=kind, **attributes))
 
 
@@ -189,15 +199,16 @@ def _time(row: Transfer, lang: Lang) -> str:
     return time_text(row.wait_ns)
 
 
-def _moved(row: Transfer, scale: _Scale) -> Component:
-    """How long the value travelled: wide as the square root, as the other times are."""
-    if not row.transfer_ns:
+def _moved(line: Line, scale: _Scale) -> Component:
+    """How long its values travelled in all: wide as the square root, as the other times are."""
+    row = line.told
+    if not line.transfer_ns:
         return html.Span("–" if row.first == "nobody" else "", className="mail-moved")
-    share = math.sqrt(row.transfer_ns / (scale.transfer_ns or 1))
+    share = math.sqrt(line.transfer_ns / scale.transfer_ns)
     width = {"width": f"{max(3, share * _MOST_TRANSFER):.0f}px"}
     kind = "fill-idle" if row.is_control else "fill-recv"
     bar = html.Span(className=f"mail-way {kind}", style=width)
-    return html.Span([bar, html.Span(time_text(row.transfer_ns))], className="mail-moved")
+    return html.Span([bar, html.Span(time_text(line.transfer_ns))], className="mail-moved")
 
 
 def _sentence(row: Transfer, scale: _Scale) -> str:

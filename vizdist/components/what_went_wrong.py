@@ -91,16 +91,17 @@ def _wave(found: WhatWentWrong, view: View) -> Iterator[Component]:
         return
     lanes = by_task(found.echoes)
     own = [found.task] if found.task else []
-    tasks = [*own, *(task for task in lanes if task != found.task)][:LANES]
+    tasks = [*own, *(task for task in lanes if task != found.task)]
     last = max(1, *(echo.after_ns for echo in found.echoes))
     yield html.P(tied(echoes_text(found, view.lang)), className="wave-says")
-    rows = [_lane(task, lanes.get(task, []), last, found, view) for task in tasks]
+    rows = [_lane(task, lanes.get(task, []), last, found, view) for task in tasks[:LANES]]
     axis = html.Div(
         [html.Span("0"), html.Span(str(duration(last / 2))), html.Span(str(duration(last)))],
         className="wave-axis",
         **HIDDEN,
     )
     yield html.Div([*rows, axis], className="wave")
+    yield from _more(len(tasks) - LANES, view.lang)
 
 
 def _lane(
@@ -149,9 +150,14 @@ def _part(name: str, columns: Sequence[str], rows: Sequence[Row], lang: Lang) ->
     table = html.Table(
         [html.Thead(html.Tr([html.Th(label, scope="col") for label in labels])), html.Tbody(body)]
     )
-    more = [html.P(t("wrong.more", lang, count=len(rows) - MOST))] if len(rows) > MOST else []
+    more = _more(len(rows) - MOST, lang)
     title = html.H3(t(f"wrong.{name}", lang))
     return html.Div([title, html.Div(table, **_SCROLLS), *more], className=f"wrong-part {name}")
+
+
+def _more(count: int, lang: Lang) -> Iterator[Component]:
+    if count > 0:
+        yield html.P(t("wrong.more", lang, count=count))
 
 
 def _cell(column: str, label: str, content: Children) -> Component:

@@ -56,6 +56,10 @@ class Line:
         return sum(row.bytes for row in self.rows)
 
     @property
+    def transfer_ns(self) -> int:
+        return sum(row.transfer_ns for row in self.rows)
+
+    @property
     def told(self) -> Transfer:
         """What stands for all of them: the longest wait, of a value that came if one did."""
         done = [row for row in self.rows if row.state == "done"]

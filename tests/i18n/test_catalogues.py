@@ -2,6 +2,7 @@
 
 import string
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,12 @@ def test_chinese_has_chinese_punctuation() -> None:
         if "\u4e00" <= left <= "\u9fff" and right in ",:;?"
     }
     assert not slips
+
+
+def test_the_canvas_of_replay_uses_every_word_that_it_is_given() -> None:
+    scripts = "".join(path.read_text("utf-8") for path in Path("assets").glob("*.mjs"))
+    names = {key.rpartition(".")[2] for key in catalogue("en") if key.startswith("replay.canvas.")}
+    assert not {name for name in names if name not in scripts}
 
 
 def test_a_value_is_never_markup() -> None:

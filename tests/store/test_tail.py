@@ -153,6 +153,32 @@ def test_a_file_that_was_replaced_is_read_anew(tmp_path: Path) -> None:
     assert ids(followed.now) == [9]
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_longer_file_of_the_same_service_is_not_taken_for_one_that_grew(
+    tmp_path: Path, in_place: bool
+) -> None:
+    """A log that was rotated: all files of a service begin with the same resource."""
+    path = tmp_path / "x.otlp.jsonl"
+    path.write_bytes(of_a_service(1, 2))
+    followed = Followed(path)
+    append(path, of_a_service(3))
+    assert ids(followed.now) == [1, 2, 3]
+    if not in_place:
+        path.unlink()
+    path.write_bytes(of_a_service(101, 102, 103, 104))
+    assert ids(followed.now) == [101, 102, 103, 104]
+
+
+def of_a_service(*numbers: int) -> bytes:
+    """A line a span, each beginning with what is said of the service, at length."""
+    resource = {"attributes": [{"key": "container", "value": {"stringValue": "a" * 600}}]}
+    told = []
+    for number in numbers:
+        (spans,) = json.loads(line((number, 0, 10)))["resourceSpans"]
+        told.append(json.dumps({"resourceSpans": [{"resource": resource, **spans}]}))
+    return "".join(f"{one}\n" for one in told).encode()
+
+
 def test_many_small_pieces_become_few_segments(tmp_path: Path) -> None:
     path = tmp_path / "x.otlp.jsonl"
     path.write_bytes(line((1, 0, 10)))

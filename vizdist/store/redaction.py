@@ -34,6 +34,9 @@ from vizdist.store.otlp_spans import (
 from vizdist.store.trace import Trace
 
 REDACTED: Final = "redacted"
+LONG_NUMBER: Final = (
+    6  #: digits; shorter ones tell an index or a size, longer ones may tell anything
+)
 
 #: attributes whose text says nothing of whose run it was
 KEPT_TEXTS: Final = frozenset(
@@ -67,12 +70,16 @@ _OWN_WORDS: Final = frozenset(
         recv_call recv_response rendezvous on""",
     )
 )
-_WORD = re.compile(r"\d+(?:\.\d+){3}|[\w-]+")  # an IP address is one word
+_WORD = re.compile(
+    r"\d+(?:\.\d+){3}"  # an address of IP, or of a network card, is one word
+    r"|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,}[0-9a-fA-F.]*"
+    r"|[\w-]+"
+)
 _PREFIX = re.compile(rf"edge_\d+_|_(?:recv|send)_|update_|{CONTROL_LOOP}")
-_SUFFIX = re.compile(r"(?:_[SG]?\d+)+$")
+_SUFFIX = re.compile(r"(?:_[SG]?\d{1,5})+$")  # more digits may be anybody's number
 _TOKEN = re.compile(r"[^\s,;()'\"]+")  # of a sentence
-_HEX = re.compile(r"[0-9a-f]{12,}")
 _TASK = re.compile(r"(?:ps|worker|chief|localhost):\d+|collector(?: \(\d+\))?|launcher|client")
+KEY_PARTS: Final = 5  #: of a rendezvous key
 _HEX_TEXT = re.compile(r"[0-9a-f]*")
 _VERSION = re.compile(r"\d+\.\d+")
 _OTEL_WORD = re.compile(r"(?:SPAN_KIND|STATUS_CODE)_[A-Z]+")
@@ -104,11 +111,12 @@ class Redactor(AsItIs):
         rows = [row for graph in trace.graphs for rows in graph.stages.values() for row in rows]
         self._nodes = {row.name for row in rows}
         self._is_foreign = trace.is_foreign
-        own_tasks = filter(_TASK.fullmatch, trace.tasks)
-        known = (*SPAN_KINDS, *trace.all.words["op"], *(row.op for row in rows), *own_tasks)
+        ops = () if trace.is_foreign else (*trace.all.words["op"], *(row.op for row in rows))
+        known = (*SPAN_KINDS, *ops, *filter(_TASK.fullmatch, trace.tasks))
         self._kept = _OWN_WORDS | {part for text in known for part in re.split(r"[./:]", text)}
         self._kept |= {word for text in known for word in _WORD.findall(text)}
-        self._kept |= {kind.lane for kind in SPAN_KINDS.values()} | _methods(trace)
+        self._kept |= {kind.lane for kind in SPAN_KINDS.values()}
+        self._kept |= set() if trace.is_foreign else _methods(trace) | _numbers(trace)
         self._pseudonyms: dict[str, str] = {}
         self._tables = dict(_new_chunks(trace, self))
 
@@ -131,8 +139,7 @@ class Redactor(AsItIs):
         base = word.removesuffix(suffix)
         if (
             not base
-            or base.isdigit()
-            or (_HEX.fullmatch(word) and not self._is_foreign)
+            or (base.isdigit() and len(base) < LONG_NUMBER)
             or not self._kept.isdisjoint((word, base))
         ):
             return word
@@ -245,11 +252,18 @@ class Redactor(AsItIs):
 
 
 def _methods(trace: Trace) -> set[str]:
-    """Names of our services' methods; those of a foreign trace may tell anything."""
+    """Names of our services' methods."""
     spans = trace.all
     codes = spans.columns["name"][spans.is_kind("rpc.client", "rpc.server")]
-    names = {spans.words["name"][code] for code in np.unique(codes).tolist()}
-    return set() if trace.is_foreign else names
+    return {spans.words["name"][code] for code in np.unique(codes).tolist()}
+
+
+def _numbers(trace: Trace) -> set[str]:
+    """Incarnations and frame ids, which are random, as keys hold them."""
+    parts = [key.split(";") for key in trace.all.words["key"]]
+    every = {part[1] for part in parts if len(part) == KEY_PARTS}
+    every |= {part[4].partition(":")[0] for part in parts if len(part) == KEY_PARTS}
+    return {number for number in every if _HEX_TEXT.fullmatch(number)}
 
 
 def _is_measure(value: Any, unit: str) -> bool:

@@ -35,7 +35,7 @@ from vizdist.store.segments import (
 from vizdist.store.spans import join_segments
 from vizdist.store.tree import cut_circles
 
-HEAD_BYTES = 512  #: by which a file is known again
+KNOWN_BYTES = 512  #: before the place up to which a file was read: it is known again by them
 FAN_IN = 8  #: segments of about one size that become one
 
 _Lane = tuple[str, str]  #: task, lane
@@ -50,19 +50,27 @@ class LinesFile:
     name: str
     task: str = ""
 
-    def head(self) -> bytes:
+    def bytes_to(self, end: int) -> bytes:
+        """The last ones before this offset."""
+        start = max(0, end - KNOWN_BYTES)
         with self.path.open("rb") as file:
-            return file.read(HEAD_BYTES)
+            file.seek(start)
+            return file.read(end - start)
 
     def mark(self) -> "Mark":
-        return Mark(self.head(), self.path.stat().st_size)
+        told = self.path.stat()
+        return Mark(told.st_ino, told.st_size, self.bytes_to(told.st_size))
 
 
 class Mark(NamedTuple):
-    """How a file begins and how long it is, just before it is read as a whole."""
+    """Which file it is, how long, and how it ends: just before it is read as a whole.
 
-    head: bytes
+    Files of one service begin alike, so a beginning would not tell one from another.
+    """
+
+    inode: int
     size: int
+    last: bytes
 
 
 class _Growing:
@@ -70,21 +78,24 @@ class _Growing:
 
     def __init__(self, file: LinesFile, mark: Mark, known: Sequence[Segment]) -> None:
         self.file = file
-        self._head, size = mark
+        self._mark = mark
         self._reader = SpanFile(file.path)
         last_span = max((_last_line(file.name, segment) for segment in known), default=(0, -1))
         self._reader.offset = last_span[0]
-        self._seen = _last_before(size, last_span, file.path)
+        self._seen = _last_before(mark.size, last_span, file.path)
 
     def is_as_before(self) -> bool:
         """Whether it only grew; one that was cut or replaced must be read from its beginning."""
-        is_long = self.file.path.stat().st_size >= self._reader.offset
-        return is_long and self.file.head().startswith(self._head)
+        is_same = self.file.path.stat().st_ino == self._mark.inode
+        return is_same and self.file.bytes_to(self._mark.size) == self._mark.last
 
     def lines(self) -> Iterator[Line]:
         for line in self._reader.lines():
             if (line.member, line.line) > self._seen:
                 yield line
+        if self._reader.offset > self._mark.size:
+            last = self.file.bytes_to(self._reader.offset)
+            self._mark = Mark(self._mark.inode, self._reader.offset, last)
 
 
 def _last_before(size: int, last_span: _Place, path: Path) -> _Place:

@@ -1,7 +1,10 @@
 """Keys of loops: a number for each iteration, no text for each, and the same text comes out."""
 
+import json
+import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +76,7 @@ def test_iterations_share_what_is_told_and_every_key_its_own_number(
     numbers = [told.key(key(at)) for at in range(many)] + [told.key(key(0, 9))]
     assert len(set(numbers)) == many + 1
     file = (tmp_path / "sites").read_bytes()
-    assert file.count(b"\n") - before == 1 + 4 + 1  # the base, its blocks, the other frame's
+    assert file.count(b"\n") - before == 1 + 12 + 1  # the base, its blocks, the other frame's
 
 
 def test_a_loop_without_end_needs_no_memory_without_end(tmp_path: Path, told: Sites) -> None:
@@ -89,6 +92,25 @@ def test_a_loop_without_end_needs_no_memory_without_end(tmp_path: Path, told: Si
         told.key(key(at))
     assert (tmp_path / "sites").stat().st_size < 1 << 20
     assert read(tmp_path / "sites").keys.text(told.key(key(999_999))) == key(999_999)
+
+
+def test_many_short_loops_take_few_numbers_and_are_read_in_no_time(
+    told: Sites, tmp_path: Path
+) -> None:
+    """What reads sees them come while they are told; its work for each must not grow."""
+    file = SitesFile(tmp_path / "sites")
+    numbers, frames, busy = [], range(1, 20_001), 0.0
+    for frame in frames:
+        numbers += [told.key(key(at, frame)) for at in range(3)]
+        if frame % 1000 == 0:
+            began = time.process_time()
+            file.refresh()
+            assert file.keys.text(numbers[-1]) == key(2, frame)
+            busy += time.process_time() - began
+    assert numbers[-1] == 1 + 3 * len(frames)  # the base's, and its own for each
+    assert busy < 10  # a table made anew for each needs minutes
+    texts = file.keys.texts(np.array(numbers))
+    assert list(texts) == [key(at, frame) for frame in frames for at in range(3)]
 
 
 def test_loops_in_a_loop_are_forgotten_and_told_again(
@@ -107,7 +129,7 @@ def test_loops_in_a_loop_are_forgotten_and_told_again(
 def test_a_key_that_no_record_has_room_for_is_none(
     told: Sites, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sites, "_LAST_KEY", 2 * ITERATIONS)
+    monkeypatch.setattr(sites, "_LAST_KEY", ITERATIONS)
     assert told.key(f"{FRAME}:0") > 0
     assert told.key(f"{FRAME}:{ITERATIONS}") == 0
 
@@ -121,3 +143,22 @@ def test_after_a_fork_a_loop_is_told_to_the_childs_file_too(told: Sites, tmp_pat
     assert child.text(again) == key(3)
     assert child.text(told.key(str(BASE))) == str(BASE)
     assert child.text(number) == ""  # told to the parent's alone
+
+
+def test_a_number_is_not_given_again_by_a_child_that_was_forked_as_it_was_told(
+    told: Sites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell = told._tell
+
+    def tell_and_fork(entry: Any, **how: bool) -> None:
+        tell(entry, **how)
+        raise InterruptedError  # the child goes on without this thread
+
+    monkeypatch.setattr(told, "_tell", tell_and_fork)
+    with pytest.raises(InterruptedError):
+        told.key("first")
+    monkeypatch.undo()
+    told.reopen(tmp_path / "child")
+    told.key("second")
+    lines = map(json.loads, (tmp_path / "child").read_bytes().splitlines())
+    assert [(line["key"], line["text"]) for line in lines] == [(1, "first"), (2, "second")]

@@ -19,7 +19,7 @@ FRAME_ID: Final = "vizdist.frame.id"
 ITERATION: Final = "vizdist.iteration"
 KEY: Final = "vizdist.rendezvous.key"
 
-ITERATIONS: Final = 256  #: of a loop whose keys are told at once
+ITERATIONS: Final = 256  #: the most of a loop whose keys are told at once
 
 Numbers = npt.NDArray[Any]
 
@@ -35,41 +35,53 @@ def parts_in_loop(text: str) -> tuple[str, int, int] | None:
     return (text.removesuffix(end), *tag) if text.rpartition(";")[2] == end else None
 
 
+def block_of(iteration: int) -> tuple[int, int]:
+    """The first of the iterations whose keys are told with this one's, and how many they are.
+
+    1, 2, 4 … up to ITERATIONS, so that short loops, of which there may be many, take few numbers.
+    """
+    if iteration < ITERATIONS - 1:
+        many = 1 << ((iteration + 1).bit_length() - 1)
+        return many - 1, many
+    return iteration - (iteration + 1) % ITERATIONS, ITERATIONS
+
+
 class Keys:
-    """The reading side: one range of numbers for each key, or for ITERATIONS keys of a loop."""
+    """The reading side: one range of numbers for each key, or for a block of a loop's."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._ranges: list[tuple[int, int, int]] = []  #: first number, how many, first iteration
-        self._frames: list[int] = []
-        self._are_new = True
-        self._table = np.zeros((0, 3), np.int64)
-        self._frame_table = np.zeros(0, np.uint64)
+        self._is_block: list[bool] = []
+        self._text_of: dict[int, str] = {}  #: by number, of keys that were told whole
+        #: first number, how many, first iteration; with room for more
+        self._table = np.zeros((64, 3), np.int64)
+        self._frame_table = np.zeros(64, np.uint64)
         self.see({"key": 0, "text": ""})
 
     def see(self, told: Mapping[str, Any]) -> None:
         """One more entry of `Sites`; numbers only grow."""
-        if "of" in told:
-            text, many = self.text(told["of"]), ITERATIONS
+        number, is_block = told["key"], "of" in told
+        if is_block:
+            text, many = self._text_of.get(told["of"], ""), told["many"]
             frame, iteration = told["frame"], told["iteration"]
         else:
             text, many = told["text"], 1
             frame, iteration = tag_of(text) or _OUTSIDE
+            self._text_of[number] = text
+        at = len(self._texts)
+        if at == len(self._table):
+            self._table = np.concatenate((self._table, np.zeros_like(self._table)))
+            self._frame_table = np.concatenate(
+                (self._frame_table, np.zeros_like(self._frame_table))
+            )
+        self._table[at] = number, many, iteration
+        self._frame_table[at] = frame
         self._texts.append(text)
-        self._ranges.append((told["key"], many, iteration))
-        self._frames.append(frame)
-        self._are_new = True
-
-    def _known(self) -> Numbers:
-        if self._are_new:
-            self._table = np.array(self._ranges, np.int64)
-            self._frame_table = np.array(self._frames, np.uint64)
-            self._are_new = False
-        return self._table
+        self._is_block.append(is_block)
 
     def _places(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
         """The range of each number, and its place there; of one that was not told, key 0."""
-        table, numbers = self._known(), numbers.astype(np.int64)
+        table, numbers = self._table[: len(self._texts)], numbers.astype(np.int64)
         at = np.searchsorted(table[:, 0], numbers, "right") - 1
         place = numbers - table[at, 0]
         is_told = place < table[at, 1]
@@ -88,13 +100,12 @@ class Keys:
 
     def texts(self, numbers: Numbers) -> Iterator[str]:
         at, place = self._places(numbers)
-        for where, further in zip(at.tolist(), place.tolist(), strict=True):
-            _, many, iteration = self._ranges[where]
+        iterations = (self._table[at, 2] + place).tolist()
+        for where, frame, iteration in zip(
+            at.tolist(), self._frame_table[at].tolist(), iterations, strict=True
+        ):
             text = self._texts[where]
-            if many == 1:
-                yield text
-            else:
-                yield f"{text}{self._frames[where]}:{iteration + further}"
+            yield f"{text}{frame}:{iteration}" if self._is_block[where] else text
 
     def text(self, number: int) -> str:
         return next(self.texts(np.array([number])))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tracer.model.schema import SPAN_KINDS
 from tracer.record.attributes import Value, clean_all, clean_text
-from tracer.record.keys import ITERATIONS, parts_in_loop
+from tracer.record.keys import block_of, parts_in_loop
 from tracer.record.lanes import Lane
 
 MOST_BLOCKS: Final = 4096  #: of keys of loops that are remembered; one forgotten is told again
@@ -33,7 +33,7 @@ class Sites:
         self._sites: dict[tuple[str, ...], int] = {}
         self._keys: dict[str, int] = {"": 0}
         self._num_keys = 1
-        #: base text, frame, iteration / ITERATIONS → the first number
+        #: base text, frame, first iteration → the first number
         self._blocks: dict[tuple[str, int, int], int] = {}
         self._lanes: dict[str, Lane] = {}
         self._told: list[bytes] = []
@@ -113,30 +113,30 @@ class Sites:
         with self._lock:
             if text not in self._keys:
                 number = self._num_keys
+                self._num_keys += 1  # first: a fork may come at any line
                 self._tell({"key": number, "text": clean_text(text)})
                 self._keys[text] = number
-                self._num_keys += 1
             return self._keys[text]
 
     def _key_in_loop(self, base: str, frame: int, iteration: int) -> int:
         """0, which is none, once there are more than a record can tell apart."""
-        block, at = divmod(iteration, ITERATIONS)
-        first = self._blocks.get((base, frame, block))
+        start, many = block_of(iteration)
+        first = self._blocks.get((base, frame, start))
         if first is None:
-            first = self._tell_block(self.key(base), (base, frame, block))
-        return first + at if first else 0
+            first = self._tell_block(self.key(base), (base, frame, start), many)
+        return first + iteration - start if first else 0
 
-    def _tell_block(self, of: int, known: tuple[str, int, int]) -> int:
-        _, frame, block = known
+    def _tell_block(self, of: int, known: tuple[str, int, int], many: int) -> int:
+        _, frame, start = known
         with self._lock:
             if (first := self._blocks.get(known)) is not None:
                 return first
             first = self._num_keys
-            if first + ITERATIONS > _LAST_KEY:
+            if first + many > _LAST_KEY:
                 return 0
-            told = {"key": first, "of": of, "frame": frame, "iteration": block * ITERATIONS}
+            self._num_keys += many
+            told = {"key": first, "of": of, "frame": frame, "iteration": start, "many": many}
             self._tell(told, is_kept=False)
-            self._num_keys += ITERATIONS
             if len(self._blocks) == MOST_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
             self._blocks[known] = first

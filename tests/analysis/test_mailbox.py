@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,7 +14,9 @@ from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.described import describe
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.lit_keys import lit_keys
-from vizdist.analysis.mailbox import Mailbox, Transfer, crosses, mailbox
+from vizdist.analysis.mailbox import Mailbox, State, Transfer, crosses, mailbox
+from vizdist.analysis.report import report_text
+from vizdist.i18n import LANGUAGES, Lang, t
 from vizdist.store.trace import Trace, open_trace
 
 KEY = training_step(1)[2].key
@@ -169,3 +171,17 @@ def test_times_of_a_mailbox_count_from_the_start_of_its_step(opened: Opened) -> 
     trace = opened()
     assert trace.steps[0].start == EPOCH
     assert only(trace).asked_ns == 400
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_recv_without_an_id_is_one_that_was_asked_for(opened: Opened, lang: Lang) -> None:
+    """Spans of other tools need not have ids; the report tells their transfers too."""
+    trace = opened(rendezvous_recv={"span": 0})
+    assert [row.state for row in box(trace).rows] == ["done"]
+    assert t("mechanisms.transfers.receiver", lang) in report_text(trace, 1, lang)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_every_state_of_a_transfer_has_a_word(lang: Lang) -> None:
+    for state in set(get_args(State)) - {"done"}:
+        assert t(f"mechanisms.transfers.{state}", lang)

@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.kept import kept
 from vizdist.store.segments import Array
-from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 MOST = 20  #: steps side by side
@@ -58,8 +57,6 @@ class _Counts(NamedTuple):
 
 Key = tuple[str, str]  #: cache, task
 
-_ASKED: WeakKeyDictionary[Spans, dict[Key, _Asked]] = WeakKeyDictionary()
-
 
 def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
     """The steps of one client around this one."""
@@ -81,24 +78,21 @@ def _rank(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
 
 
+@kept()
 def _asked(trace: Trace) -> Mapping[Key, _Asked]:
     """Looked up once a trace, as attributes are read from the span files."""
-    known = _ASKED.get(trace.all)
-    if known is None:
-        places = np.flatnonzero(trace.all.is_kind("cache.get"))
-        attributes = trace.attributes(places.tolist())
-        found: dict[Key, list[tuple[int, bool]]] = defaultdict(list)
-        spans = trace.all.take(places)
-        columns = (places, spans.text("name"), spans.task, spans.start)
-        for place, name, task, start in zip(*(c.tolist() for c in columns), strict=True):
-            is_hit = bool(attributes.get(place, {}).get("vizdist.cache.hit"))
-            found[name, task].append((start, is_hit))
-        known = {
-            key: _Asked(*(np.array(column) for column in zip(*told, strict=True)))
-            for key, told in found.items()
-        }
-        _ASKED[trace.all] = known
-    return known
+    places = np.flatnonzero(trace.all.is_kind("cache.get"))
+    attributes = trace.attributes(places.tolist())
+    found: dict[Key, list[tuple[int, bool]]] = defaultdict(list)
+    spans = trace.all.take(places)
+    columns = (places, spans.text("name"), spans.task, spans.start)
+    for place, name, task, start in zip(*(c.tolist() for c in columns), strict=True):
+        is_hit = bool(attributes.get(place, {}).get("vizdist.cache.hit"))
+        found[name, task].append((start, is_hit))
+    return {
+        key: _Asked(*(np.array(column) for column in zip(*told, strict=True)))
+        for key, told in found.items()
+    }
 
 
 def _totals(trace: Trace) -> Mapping[Key, _Counts]:

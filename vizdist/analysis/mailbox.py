@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Literal, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import Pair, tensor_title
+from vizdist.analysis.kept import kept
 from vizdist.analysis.recv_parts import RecvParts, never_came, recv_parts
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
@@ -97,22 +96,9 @@ class Mailbox:
         return found
 
 
-#: The last one that was asked for, by trace: whoever looks at a step asks again and again.
-_LAST: WeakKeyDictionary[Spans, tuple[int, Mailbox]] = WeakKeyDictionary()
-_MAKING = Lock()
-
-
+@kept()
 def mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     """Of one client request."""
-    with _MAKING:  # the cards of a page ask at once
-        request, found = _LAST.get(trace.all, (0, None))
-        if found is None or request != step.trace_lo:
-            found = _mailbox(trace, step)
-            _LAST[trace.all] = step.trace_lo, found
-        return found
-
-
-def _mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     spans = trace.all.take(trace.step_places(step))
     rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
     rows.sort(key=lambda row: row.asked_ns)
@@ -156,6 +142,7 @@ def _cells(spans: Spans) -> Iterator[dict[str, Any]]:
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for text, num_bytes, is_lost, flags, span in rows:
         yield {
+            "state": _state(flags),
             "text": text,
             "num_bytes": num_bytes,
             "is_lost": is_lost,
@@ -173,7 +160,7 @@ def _early(trace: Trace, parts: RecvParts) -> Array:
 
 
 def _transfer(
-    text: str, num_bytes: int, is_lost: bool, flags: int, span: int, *,
+    state: State, text: str, num_bytes: int, is_lost: bool, flags: int, span: int, *,
     asked: int, early: int, wait: int, transfer: int, send: int,
 ) -> Transfer:  # fmt: skip
     key = key_of(text)
@@ -189,7 +176,7 @@ def _transfer(
         wait_ns=wait,
         transfer_ns=transfer,
         first="nobody" if is_lost else "receiver" if wait > 0 else "sender",
-        state=_state(flags) if span else "unclaimed",
+        state=state,
         is_deferred=bool(flags & Flag.DEFERRED),
         is_remote=bool(flags & Flag.REMOTE),
         is_control=bool(flags & Flag.CONTROL),
@@ -225,8 +212,8 @@ def _unclaimed(spans: Spans, step: StepInfo) -> Iterator[Transfer]:
     left = sends.take(~idle & ~np.isin(sends.span, recvs.link))
     ends = zip(left.end.tolist(), left.span.tolist(), _cells(left), strict=True)
     for end, send, cells in ends:
-        lay, cells["span"], cells["is_lost"] = max(0, step.end - end), 0, False
-        asked = end - step.start
+        cells |= {"state": "unclaimed", "span": 0, "is_lost": False}
+        asked, lay = end - step.start, max(0, step.end - end)
         yield _transfer(**cells, asked=asked, early=lay, wait=0, transfer=0, send=send)
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.kept import kept
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import step_numbers
 from vizdist.store.details import hex_id
-from vizdist.store.spans import Spans
 from vizdist.store.trace import ROOT_KIND, Trace
 
 MOST = 6  #: of one kind; more words find fewer
@@ -77,23 +76,14 @@ def ranked(names: Iterable[Named], words: Sequence[str]) -> list[Named]:
 
 Places = Mapping[Named, int]  #: where the first span of a name is
 
-_NAMES: WeakKeyDictionary[Trace, tuple[Places, Places]] = WeakKeyDictionary()
-_PLANNED: WeakKeyDictionary[Trace, Mapping[str, str]] = WeakKeyDictionary()
 
-
+@kept()
 def _names(trace: Trace) -> tuple[Places, Places]:
-    """Looked up once a trace, while it is open."""
-    known = _NAMES.get(trace)
-    if known is None:
-        known = _NAMES[trace] = _names_of(trace.all)
-    return known
-
-
-def _names_of(spans: Spans) -> tuple[Places, Places]:
     """Ops by name and type, other spans by name and kind, with the place of the first of them.
 
     What has no name is called by its kind.
     """
+    spans = trace.all
     if not len(spans):
         return {}, {}
     kinds, names, ops = ((*spans.words[column], "") for column in ("kind", "name", "op"))
@@ -113,13 +103,11 @@ def _names_of(spans: Spans) -> tuple[Places, Places]:
     return found
 
 
+@kept()
 def _planned(trace: Trace) -> Mapping[str, str]:
     """Nodes of the registered graphs and their types, also those that never ran."""
-    known = _PLANNED.get(trace)
-    if known is None:
-        tables = [rows for graph in trace.graphs for rows in graph.stages.values()]
-        known = _PLANNED[trace] = {node.name: node.op for rows in tables for node in rows}
-    return known
+    tables = [rows for graph in trace.graphs for rows in graph.stages.values()]
+    return {node.name: node.op for rows in tables for node in rows}
 
 
 def _steps(trace: Trace, words: Sequence[str]) -> list[Named]:

@@ -18,7 +18,6 @@ What lies between an instant and the last one that it awaited is its own time, o
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from tracer.model.schema import SPAN_KINDS
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.gpu_order import gpu_order
 from vizdist.analysis.graph_inputs import inputs_of, last_before
+from vizdist.analysis.kept import kept
 from vizdist.analysis.precedence import Precedence, tie_levels
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.analysis.step_spans import ON_THREADS, PREPARING, ordered_places
@@ -78,23 +78,9 @@ class StepEvents:
         return self.order.slack(self.last)
 
 
-_MOST_KNOWN = 4  #: steps of a trace that are kept, in case they are asked for again
-_KNOWN: WeakKeyDictionary[Spans, dict[StepInfo, StepEvents | None]] = WeakKeyDictionary()
-
-
+@kept(most=4)
 def step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
     """None where the step has no ops."""
-    known = _KNOWN.setdefault(trace.all, {})
-    if step not in known:
-        found = _step_events(trace, step)
-        for old in [*known][: 1 - _MOST_KNOWN]:
-            known.pop(old, None)
-        known[step] = found
-        return found
-    return known[step]
-
-
-def _step_events(trace: Trace, step: StepInfo) -> StepEvents | None:
     places = ordered_places(trace, step)
     spans = trace.all.take(places)
     return _Builder(trace, step, spans, places).build() if spans.is_kind("op.run").any() else None

@@ -1,15 +1,14 @@
 """A step of median length: its critical path, what stood idle in it, what a change would save."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vizdist.analysis.bytes_moved import tensor_of_key
 from vizdist.analysis.critical_path import CriticalPath, path_of
-from vizdist.analysis.stalls import Stall, stalls
-from vizdist.analysis.step_events import StepEvents, step_events
+from vizdist.analysis.kept import kept
+from vizdist.analysis.stalls import stalls
+from vizdist.analysis.step_events import step_events
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import step_times
 from vizdist.analysis.what_if import Change, WhatIf, what_if_in
@@ -33,30 +32,19 @@ class Stretch:
 
 
 class TypicalStep:
-    """`split` is that of the task that leads it; without recorded ops nothing else is known."""
+    """`split` is that of the task that leads it; without recorded ops nothing else is known.
+
+    `stretches` are the critical path by what it went to, the longest first.
+    """
 
     def __init__(self, trace: Trace, step: StepInfo) -> None:
         self.step = step
         self.split: TaskSplit = split_of_client(trace, step)
-        self._trace = trace
+        self._events = step_events(trace, step)
+        self.path = path_of(self._events, step) if self._events else None
+        self.stretches = _stretches(trace, self.path) if self.path else []
+        self.stalls = stalls(trace, step)
         self._tried: dict[Change, WhatIf | None] = {}
-
-    @cached_property
-    def _events(self) -> StepEvents | None:
-        return step_events(self._trace, self.step)
-
-    @cached_property
-    def path(self) -> CriticalPath | None:
-        return path_of(self._events, self.step) if self._events else None
-
-    @cached_property
-    def stretches(self) -> list[Stretch]:
-        """The critical path by what it went to, the longest first."""
-        return _stretches(self._trace, self.path) if self.path else []
-
-    @cached_property
-    def stalls(self) -> list[Stall]:
-        return stalls(self._trace, self.step)
 
     def what_if(self, change: Change) -> WhatIf | None:
         """Tried once, as a page asks again whenever its run has grown."""
@@ -65,15 +53,11 @@ class TypicalStep:
         return self._tried[change]
 
 
-_KNOWN: WeakKeyDictionary[Trace, TypicalStep | None] = WeakKeyDictionary()
-
-
+@kept()
 def typical_step(trace: Trace) -> TypicalStep | None:
-    """Looked for once; None where no step came to its end."""
-    if trace not in _KNOWN:
-        step = step_times(trace).typical
-        _KNOWN[trace] = TypicalStep(trace, step) if step else None
-    return _KNOWN[trace]
+    """None where no step came to its end."""
+    step = step_times(trace).typical
+    return TypicalStep(trace, step) if step else None
 
 
 def _stretches(trace: Trace, path: CriticalPath) -> list[Stretch]:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.kept import kept
 from vizdist.analysis.recv_parts import never_came, value_at
 from vizdist.analysis.step_split import is_wait, op_mask
 from vizdist.store.segments import Array, Segment
@@ -27,7 +28,6 @@ class _Task(NamedTuple):
     arrivals: Array
 
 
-_KNOWN: WeakKeyDictionary[Spans, dict[str, _Task]] = WeakKeyDictionary()
 _OF_SEGMENT: WeakKeyDictionary[Segment, dict[str, _Task]] = WeakKeyDictionary()
 
 
@@ -41,9 +41,7 @@ def idle_wait(trace: Trace, spans: Spans, came: Array | None = None) -> Array:
     waits = np.flatnonzero(spans.is_kind("rendezvous.recv") & (came > spans.start))
     if not len(waits):
         return found
-    known = _KNOWN.get(trace.all)
-    if known is None:
-        known = _KNOWN[trace.all] = _joined(map(_tasks_of, trace.segments))
+    known = _tasks(trace)
     owner = task_numbers(trace)[spans.row[waits]]
     for number in np.unique(owner):
         own = waits[owner == number]
@@ -55,6 +53,11 @@ def task_numbers(trace: Trace) -> Array:
     """The place in `trace.tasks` of every row's task."""
     place = {task: number for number, task in enumerate(trace.tasks)}
     return np.array([place[row.task] for row in trace.rows], np.int64)
+
+
+@kept()
+def _tasks(trace: Trace) -> dict[str, _Task]:
+    return _joined(map(_tasks_of, trace.segments))
 
 
 def _tasks_of(segment: Segment) -> dict[str, _Task]:

@@ -7,10 +7,10 @@ of all of them are told together, exactly: as shares of the pixel.
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.kept import kept
 from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.waiting import idle_wait
 from vizdist.store.segments import Array
@@ -48,9 +48,6 @@ class Row(NamedTuple):
     starts: Array
 
 
-_KNOWN: WeakKeyDictionary[Spans, dict[int, Row]] = WeakKeyDictionary()
-
-
 def texture_shares(trace: Trace, tiles: TileSet) -> dict[str, Array]:
     """For every span of a tile the shares (0 to 1) of its pixel: busy, standing still, ready.
 
@@ -84,12 +81,10 @@ def _of_rows(row: Array) -> Iterator[Array]:
     return (part for part in np.split(order, cuts) if len(part))
 
 
+@kept(most=1 << 16)
 def _row(trace: Trace, number: int) -> Row:
     """Made when a row is first looked at."""
-    known = _KNOWN.setdefault(trace.all, {})
-    if number not in known:
-        known[number] = _look_through(trace, trace.all.take(_places(trace, number)))
-    return known[number]
+    return _look_through(trace, trace.all.take(_places(trace, number)))
 
 
 def _places(trace: Trace, number: int) -> Array:

@@ -1,6 +1,7 @@
 """What is found of runs that went wrong: the cause, its wave, who waited for whom, who was left."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -10,7 +11,7 @@ import pytest
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.cli import main as tracer
 from tracer.model.step import trace_of_step
-from tracer.model.trace_folder import LOGS, Flag, Manifest, TaskRecord
+from tracer.model.trace_folder import LOGS, Flag, Manifest, TaskRecord, manifest_path
 from tracer.record.clock import FakeClock
 from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
@@ -151,6 +152,7 @@ def _killed(folder: Path, **more: object) -> Trace:
         step=3, trace_hi=7, trace_lo=3, flags=Flag.ERROR,
     )  # fmt: skip
     farewell = call._replace(name="CloseSession", end=EPOCH + 3490, step=0, trace_lo=9, span=904)
+    before = call._replace(name="RecvTensor", end=EPOCH + 2980, span=905)
     tasks = [
         TaskRecord("launcher", 1, outcome="done", last_seen_ns=EPOCH + 9000),
         TaskRecord("ps:0", 2, "10.0.0.1:1", outcome="done", last_seen_ns=EPOCH + 4000),
@@ -161,7 +163,7 @@ def _killed(folder: Path, **more: object) -> Trace:
     ]  # fmt: skip
     told = {"tasks": tasks, "outcome": "failed"} | more
     told |= {"error": "worker:1 in step 3: was killed by SIGKILL"}
-    return open_trace(write_trace(folder, [*steps, root, op, call, farewell], **told))
+    return open_trace(write_trace(folder, [*steps, root, op, call, farewell, before], **told))
 
 
 def test_of_a_killed_task_the_deepest_open_span_and_its_last_sign_are_told(tmp_path: Path) -> None:
@@ -196,6 +198,13 @@ def test_a_wave_over_more_tasks_than_have_room_says_how_many_more(
     assert f"<p>{more}</p>" in text if more else "more;" not in text
 
 
+def test_what_failed_before_it_went_wrong_did_not_fail_because_of_it(tmp_path: Path) -> None:
+    trace = _killed(tmp_path / "x.trace")
+    failed = trace.all.text("name")[(trace.all.flags & Flag.ERROR) != 0]
+    assert {*failed} == {"RunGraph", "CloseSession", "RecvTensor"}
+    assert "RecvTensor" not in {echo.name for echo in wrong(trace).echoes}
+
+
 def test_the_last_lines_of_the_guilty_tasks_log_are_told_as_text(tmp_path: Path) -> None:
     folder = tmp_path / "x.trace"
     _killed(folder)
@@ -218,6 +227,20 @@ def test_the_report_tells_it_in_words_and_in_json(tmp_path: Path, deadlock: Trac
     ended_well = open_trace(write_trace(tmp_path / "w.trace", training_step(1)))
     assert what_went_wrong(ended_well) is None
     assert "What went wrong" not in report_text(ended_well)
+
+
+def test_a_run_that_goes_on_has_gone_wrong_only_once_nobody_is_left_to_end_it(
+    tmp_path: Path,
+) -> None:
+    folder = write_trace(tmp_path / "x.trace", training_step(1), outcome="running")
+    going = report_text(open_trace(folder))
+    assert "What went wrong" not in going
+    assert json.loads(report_json(open_trace(folder)))["what_went_wrong"] is None
+    os.utime(manifest_path(folder), (0, 0))
+    lost = report_text(open_trace(folder))
+    assert "What went wrong" in lost
+    assert "times count from the end of the trace" in lost
+    assert "times count from the end" not in report_text(_killed(tmp_path / "killed.trace"))
 
 
 def test_a_run_that_was_interrupted_says_how_each_task_ended(tmp_path: Path) -> None:

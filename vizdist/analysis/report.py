@@ -11,12 +11,13 @@ from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.stalls_told import Told
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
-from vizdist.analysis.summary import Sentence, Summary, summarise
+from vizdist.analysis.summary import Sentence, Summary, in_progress, summarise
 from vizdist.analysis.wrong_report import tell as tell_wrong
 from vizdist.i18n import Lang, t
 from vizdist.i18n.printable import printable
 from vizdist.i18n.units import duration, micros, percentages, size
 from vizdist.store.details import hex_id
+from vizdist.store.liveness import RUNNING, outcome_now
 from vizdist.store.problems import Problem, TraceError
 from vizdist.store.trace import StepInfo, Trace
 
@@ -26,7 +27,7 @@ def report_text(trace: Trace, step: int | None = None, lang: Lang = "en") -> str
 
     TraceError if the step is not there.
     """
-    seen = summarise(trace)
+    seen = _seen(trace)
     asked = [] if step is None else steps_of(trace, step)
     blocks: list[Iterable[str]] = [
         _head(trace, seen, lang),
@@ -44,8 +45,13 @@ def report_text(trace: Trace, step: int | None = None, lang: Lang = "en") -> str
 
 def report_json(trace: Trace, step: int | None = None) -> str:
     """One line of strict JSON; times in ns, sizes in bytes, ids in hex."""
-    seen = summarise(trace)
+    seen = _seen(trace)
     return orjson.dumps(_as_mapping(trace, seen, step), option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _seen(trace: Trace) -> Summary:
+    goes_on = outcome_now(trace.path, trace.manifest) == RUNNING
+    return in_progress(trace) if goes_on else summarise(trace)
 
 
 def _splits(trace: Trace, seen: Summary, step: int | None) -> list[TaskSplit]:

@@ -1,7 +1,7 @@
 """What went wrong in a run: its cause, what followed from it in order of time, who still waits.
 
 Instants count from `origin`, the moment that it went wrong: the end of the op that failed, the last
-sign of a task that died, or else the first span that failed.
+sign of a task that died, or else the first span that failed; where there is none, the trace's end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,10 +85,11 @@ class WhatWentWrong:
 
     cause: RootCause
     origin: int
+    from_end: bool  #: nothing tells when it went wrong
     task: str  #: the guilty one, "" where none is
     step: int
     root: RootOp | None
-    echoes: Sequence[Echo]  #: in order of time
+    echoes: Sequence[Echo]  #: in order of time; what failed before is no echo
     unmet: Sequence[Alone]
     unfinished: Sequence[Unfinished]
     absent: Sequence[Absent]
@@ -112,17 +113,22 @@ def what_went_wrong(trace: Trace) -> WhatWentWrong | None:
     open_spans = _open(trace)
     outside = _failed_outside_steps(trace)
     ends = [_at(one, each) for one, each in failed if not each.is_unfinished]
-    first = min(ends or outside.end.tolist(), default=trace.end)
-    origin = _at(*root) if root else _last_sign(trace, task) or first
+    first = min(ends or outside.end.tolist(), default=0)
+    known = _at(*root) if root else _last_sign(trace, task) or first
+    origin = known or trace.end
+    echoes = [
+        echo
+        for echo in (*_echoes(failed, origin), *_outside(outside, origin))
+        if echo.after_ns >= 0
+    ]
     return WhatWentWrong(
         cause=cause,
         origin=origin,
+        from_end=not known,
         task=task,
         step=cause.step,
         root=_root_op(*root) if root else None,
-        echoes=sorted(
-            [*_echoes(failed, origin), *_later(outside, origin)], key=lambda echo: echo.after_ns
-        ),
+        echoes=sorted(echoes, key=lambda echo: echo.after_ns),
         unmet=_unmet(steps, (root[1].task, root[1].name) if root else ("", "")),
         unfinished=list(_unfinished(open_spans, origin, task)),
         absent=list(_absent(trace)),
@@ -181,7 +187,7 @@ def _failed_outside_steps(trace: Trace) -> Spans:
     return spans.take(~spans.is_kind("run", "session.wait"))
 
 
-def _later(spans: Spans, origin: int) -> Iterator[Echo]:
+def _outside(spans: Spans, origin: int) -> Iterator[Echo]:
     columns = (
         spans.task,
         spans.text("kind"),
@@ -190,8 +196,7 @@ def _later(spans: Spans, origin: int) -> Iterator[Echo]:
         spans.span,
     )
     for task, kind, name, after, span in zip(*(c.tolist() for c in columns), strict=True):
-        if after >= 0:
-            yield Echo(task, kind, name, after, hex_id(span))
+        yield Echo(task, kind, name, after, hex_id(span))
 
 
 def _unmet(steps: Sequence[OneStep], root: tuple[str, str]) -> list[Alone]:

@@ -31,7 +31,7 @@ def facts_of(found: WhatWentWrong) -> Facts:
 def echoes_text(found: WhatWentWrong, lang: Lang) -> str:
     """How many spans failed for the cause, and how fast that went."""
     last = max((echo.after_ns for echo in found.echoes), default=0)
-    return t("wrong.echoes", lang, count=len(found.echoes), last=duration(max(0, last)))
+    return t("wrong.echoes", lang, count=len(found.echoes), last=duration(last))
 
 
 def by_task(echoes: Sequence[Echo]) -> dict[str, list[Echo]]:
@@ -65,6 +65,8 @@ def tell(found: WhatWentWrong, lang: Lang) -> Iterator[str]:
     yield t("wrong.title", lang)
     for name, fact in facts_of(found).items():
         yield f"  {t(f'wrong.fact.{name}', lang)}: {fact}"
+    if found.from_end:
+        yield f"  {t('wrong.from_end', lang)}"
     for title, columns, rows in _tables(found, lang):
         if rows:
             yield f"  {title}"

@@ -33,7 +33,10 @@ Row = Sequence[Children]
 
 def wrong_card(found: WhatWentWrong, view: View) -> Component:
     parts = [
-        html.Div([_facts(found, view), *_wave(found, view)], className="wrong-cause"),
+        html.Div(
+            [_facts(found, view), *_no_instant(found, view.lang), *_wave(found, view)],
+            className="wrong-cause",
+        ),
         _part("seen", ("task", "outcome", "last"), _seen(found, view.lang), view.lang),
         _part("unmet", _UNMET, [_unmet(one, found, view) for one in found.unmet], view.lang),
         _part(
@@ -76,6 +79,11 @@ def _facts(found: WhatWentWrong, view: View) -> Component:
         for page, selection in places
     ]
     return html.Div([html.Dl(facts), html.Div(ways, className="ways")], className="wrong-facts")
+
+
+def _no_instant(found: WhatWentWrong, lang: Lang) -> Iterator[Component]:
+    if found.from_end:
+        yield html.P(t("wrong.from_end", lang), className="wave-says")
 
 
 def _first_span(found: WhatWentWrong) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import Unpack
 
 from tracer.model.trace_folder import COLUMNS, SPANS, Manifest, manifest_path
 from vizdist.store.index import path_id
-from vizdist.store.liveness import outcome_of
+from vizdist.store.liveness import outcome_now
 from vizdist.store.problems import TraceError
 from vizdist.store.shelf import Shelf
 from vizdist.store.sources import OpenOptions, is_trace_folder
@@ -122,9 +121,7 @@ class Library:
     def outcome(self, trace_id: str) -> str:
         """How the run of a trace stands or ended; `lost` if it died without a word."""
         manifest = self.open(trace_id).manifest
-        path = manifest_path(self._paths[trace_id][0])
-        rest_s = time.time() - path.stat().st_mtime if path.exists() else 0.0
-        return outcome_of(manifest, rest_s)
+        return outcome_now(self._paths[trace_id][0], manifest)
 
 
 def _stamp(path: Path) -> tuple[object, ...]:

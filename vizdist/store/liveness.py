@@ -6,9 +6,11 @@ whoever would have written the end was killed.
 
 import os
 import socket
+import time
 from collections.abc import Callable
+from pathlib import Path
 
-from tracer.model.trace_folder import Manifest
+from tracer.model.trace_folder import Manifest, manifest_path
 
 RUNNING = "running"
 LOST = "lost"
@@ -31,6 +33,12 @@ def outcome_of(
         return LOST if rest_s > REST_ELSEWHERE_S else RUNNING
     lives = is_alive or is_process
     return RUNNING if any(lives(task.pid) for task in manifest.tasks) else LOST
+
+
+def outcome_now(folder: Path, manifest: Manifest) -> str:
+    """How the run of a trace stands or ended, by when its manifest was last written."""
+    path = manifest_path(folder)
+    return outcome_of(manifest, time.time() - path.stat().st_mtime if path.exists() else 0.0)
 
 
 def is_process(pid: int) -> bool:

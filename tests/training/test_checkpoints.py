@@ -1,6 +1,7 @@
 """Checkpoints: what goes on from one is the run that was never interrupted, to the bit."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -167,6 +168,26 @@ def test_sessions_that_could_not_be_made_at_first_are_made_after_the_loss() -> N
 
     run = trained(workload(), "one_device", 3, line_of=line_of)
     assert len(run.fitted.losses) == 3
+
+
+def test_a_session_that_was_not_to_be_used_is_closed_and_its_step_not_captured_again() -> None:
+    def line_of(master: MasterInterface) -> Line:
+        make, failed = master.make_callable, list[object]()
+
+        def at_last(*names: Any) -> int:
+            if len(failed) < 3:
+                failed.append(names)
+                raise StepError("UNAVAILABLE", "the connection ended")
+            return make(*names)
+
+        master.make_callable = at_last  # type: ignore[assignment, method-assign]
+        return Line(recover=lambda _: Round(leads=True, has_begun=False))
+
+    kinds = Counter(
+        span.kind for span in trained(workload(), "one_device", 3, line_of=line_of).spans
+    )
+    assert kinds["session.create"] == kinds["session.close"] > 3
+    assert kinds["graph.capture"] == 1
 
 
 def test_a_client_goes_on_where_the_line_says(tmp_path: Path) -> None:

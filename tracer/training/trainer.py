@@ -143,6 +143,7 @@ class Trainer:
         self._lives = 0  # of its sessions
         self._context = tracing.run  # of the step in progress
         self._steps = SignatureCache(self._open, _close)
+        self._unopened: dict[str, CapturedStep] = {}  # by signature: their session was lost
         self._beside: list[Session | Saver] = []  # the sessions that run no steps
 
     def run(self, batches: Callable[[], Iterator[Batch]], line: Line = NO_LINE) -> Fitted:
@@ -194,7 +195,14 @@ class Trainer:
         self._done = line.line_up(ready(line))
 
     def _open(self, batch: Batch, signature: str, why: str) -> _OpenStep:
-        """Captures the step of this signature; what is judged is captured once, with the first."""
+        captured = self._unopened.get(signature) or self._captured_for(batch, signature, why)
+        self._unopened[signature] = captured
+        step = self._in_session(captured)
+        del self._unopened[signature]
+        return step
+
+    def _captured_for(self, batch: Batch, signature: str, why: str) -> CapturedStep:
+        """The step of this signature; what is judged is captured once, with the first."""
         tracing, is_first = self._tracing, not self._steps.seen
         context = self._context if self._context.sampled else tracing.run
         evaluation = self._evaluation if is_first else None
@@ -203,15 +211,19 @@ class Trainer:
             span.set("vizdist.graph.nodes", len(captured.graph))
             span.set("vizdist.signature", modes_text(signature, evaluation))
             span.set("vizdist.capture.reason", why)
-        return self._in_session(captured)
+        return captured
 
     def _in_session(self, captured: CapturedStep) -> _OpenStep:
         tracing = self._tracing
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
         session = self._open_session(captured.graph, in_step)
-        run = session.make_callable(
-            (captured.loss, captured.train), captured.feeds, {"vizdist.loss": captured.loss}
-        )
+        fetches, record = (captured.loss, captured.train), {"vizdist.loss": captured.loss}
+        try:
+            run = session.make_callable(fetches, captured.feeds, record)
+        except StepError:
+            with suppress(StepError):
+                session.close()
+            raise
         return _OpenStep(captured, session, run)
 
     def _run_steps(self, batches: Iterator[Batch], fitted: Fitted, line: Line) -> None:

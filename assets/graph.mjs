@@ -12,10 +12,11 @@ import {
   close, open, readFolds, readTwo, visitSearch, writeFolds, writeTwo,
 } from "./graph_folds.mjs";
 import { Hands } from "./graph_hands.mjs";
-import { addedIn, pathIn } from "./graph_marks.mjs";
+import { addedIn } from "./graph_marks.mjs";
 import { mountMinimap } from "./graph_minimap.mjs";
 import { planMorph } from "./graph_morph.mjs";
 import { drawOverview } from "./graph_overview.mjs";
+import { GraphPath } from "./graph_path.mjs";
 import { graphPicture } from "./graph_picture.mjs";
 import { Play } from "./graph_play.mjs";
 import { probe } from "./graph_probe.mjs";
@@ -43,6 +44,7 @@ export class GraphView {
     };
     this.model = this.upper = this.plan = this.morph = this.hover = this.focus = null;
     this.play = new Play(this);
+    this.path = new GraphPath(this);
     this.port = new Viewport();
     this.isHome = true; // nobody moved the picture yet: it may fit itself
     this.theme = readTheme();
@@ -60,6 +62,7 @@ export class GraphView {
     this.hands = new Hands(this);
     this.stops = [
       () => this.hands.stop(),
+      () => this.path.stop(),
       offerPicture(() => this.model && graphPicture(this)),
       onThemeChange(() => {
         this.theme = readTheme();
@@ -105,12 +108,15 @@ export class GraphView {
     this.source = sourceOf(trace);
     if (step === undefined) return;
     const query = this.queryOf({ step, stage, task });
-    this.showMark(mark ?? "", { step, task });
+    this.state.mark = mark ?? "";
     const isNews = `${query}` !== this.wanted;
     this.wanted = `${query}`;
     if (isNews) this.play.stop();
     if (isNews && this.wanted !== this.asked) this.load(this.source, query);
-    else this.select();
+    else {
+      this.path.ask();
+      this.select();
+    }
   }
 
   /** What is asked of the source for a picture. */
@@ -156,7 +162,7 @@ export class GraphView {
     this.model = buildModel(payload);
     this.grid = hitGrid(payload);
     this.takeUpper(payload.upper ?? null);
-    this.path = this.pathData ? pathIn(this.model, this.pathData) : null;
+    this.path.renew();
     this.say(payload.nodes.length ? "" : this.words.nothing);
     this.stopMorph?.();
     this.morph = null;
@@ -218,21 +224,6 @@ export class GraphView {
     return names.map((id) => resolve(model, { type: "node", id })).find(Boolean) ?? null;
   }
 
-  /** Lights what was added, or the critical path, which is asked for when it is wanted first. */
-  async showMark(mark, { step, task }) {
-    this.state.mark = mark;
-    if (mark !== "path" || this.pathAsked === `${step} ${task}`) return;
-    this.pathAsked = `${step} ${task}`;
-    this.pathData = this.path = null;
-    try {
-      this.pathData = await this.source.graphPath({ ...(step && { step }), ...(task && { task }) });
-      if (this.model) this.path = pathIn(this.model, this.pathData);
-    } catch {
-      this.pathAsked = null;
-    }
-    this.repaint();
-  }
-
   // ---- two stages ----
 
   takeUpper(payload) {
@@ -273,7 +264,7 @@ export class GraphView {
       zoom: this.zoom, x: this.port.x, y: this.port.y,
       heat: this.state.heat, found: this.found,
       lit: this.lit ?? (mark === "added" ? addedIn(this.model) : null),
-      path: mark === "path" ? this.path : null,
+      path: mark === "path" ? this.path.lit : null,
       hover: this.hover, focus: this.focus,
       alpha: this.morph ? this.morph.share : 1,
       bands, links, wires,

@@ -88,7 +88,7 @@ function toggleMark(button) {
   const host = document.getElementById("graph-canvas");
   const mark = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.mark;
   host.dataset.mark = mark;
-  for (const one of document.querySelectorAll("[data-mark][aria-pressed]")) {
+  for (const one of document.querySelectorAll(".graph-page [data-mark]")) {
     one.setAttribute("aria-pressed", String(one.dataset.mark === mark));
   }
 }
@@ -149,7 +149,7 @@ export function startControls() {
     if (scope) tellCanvas("scope", scope.dataset.scope);
     const key = event.target.closest?.("#graph-two, #graph-morph");
     if (key) tellCanvas(key.id.replace("graph-", ""));
-    const mark = event.target.closest?.("[data-mark][aria-pressed]");
+    const mark = event.target.closest?.(".graph-page [data-mark]");
     if (mark) toggleMark(mark);
   });
   document.addEventListener("change", (event) => {

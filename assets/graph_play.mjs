@@ -28,7 +28,8 @@ export class Play {
   /** Stops, and stays at the stage that is shown. */
   settle() {
     this.stop();
-    const { stage } = this.view.model.payload;
+    const stage = this.view.model?.payload.stage;
+    if (!stage) return; // nothing came to be shown
     markChoice("graph-stages", stage);
     globalThis.dash_clientside?.set_props?.("stage", { data: stage });
   }

@@ -46,8 +46,9 @@ export function probe(view) {
       const { lit } = view.model ? view.scene() : {};
       return lit ? { tiles: [...lit.tiles], wires: [...lit.wires] } : null;
     },
-    path: () => view.path && {
-      count: view.path.count, tiles: [...view.path.tiles], wires: [...view.path.wires],
+    path: () => {
+      const { lit } = view.path;
+      return lit && { count: lit.count, tiles: [...lit.tiles], wires: [...lit.wires] };
     },
     redraw: () => {
       view.port.panBy(-3, 0);

@@ -49,6 +49,18 @@ def test_without_a_stage_the_last_one_is_shown(api: str) -> None:
     assert get(api, step=1, stage="full", task="no:7")["stage"] == "full"
 
 
+def test_graph_and_path_say_of_which_step_they_are(api: str) -> None:
+    for url in (api, f"{api}/path"):
+        told = get(url, step=2)
+        assert (told["step"], told["task"], told["isWhole"]) == (2, "worker:0", True)
+
+
+@pytest.mark.parametrize("path", ["", "/path"])
+def test_a_step_that_nobody_ran_is_refused_with_those_that_there_are(api: str, path: str) -> None:
+    code, words = refusal(f"{api}{path}", step=99)
+    assert (code, "step 99 is not in this trace; it holds steps 1 to" in words) == (404, True)
+
+
 @pytest.mark.parametrize("query", [{"stage": "<b>"}, {"step": -1}, {"step": "x"}])
 def test_a_malformed_request_is_refused_without_an_echo(api: str, query: dict[str, Any]) -> None:
     code, words = refusal(api, **query)

@@ -62,8 +62,9 @@ def test_each_worker_has_a_replay_of_its_own(api: str) -> None:
     assert (found["task"], found["tasks"]) == ("worker:1", ["worker:0", "worker:1"])
 
 
-def test_a_step_that_nobody_ran_gives_way_to_the_one_that_pages_open_with(api: str) -> None:
-    assert header(api, step=99)["step"] == header(api)["step"]
+def test_a_step_that_nobody_ran_is_refused_with_those_that_there_are(api: str) -> None:
+    code, words = refusal(api, step=99)
+    assert (code, "step 99 is not in this trace; it holds steps 1 to 3" in words) == (404, True)
 
 
 def test_a_malformed_step_is_refused(api: str) -> None:

@@ -34,6 +34,11 @@ def shown_step(trace: Trace, wanted: int | None) -> int | None:
     return typical.number if typical else None
 
 
+def asked_step(trace: Trace, number: int | None) -> int | None:
+    """A step asked for by number, TraceError if the trace does not hold it; else as pages open."""
+    return shown_step(trace, None) if number is None else trace.step(number).number
+
+
 def step_facts(trace: Trace, number: int) -> tuple[int, int]:
     """(duration in ns, number of spans) of a step; its first task's where every worker runs one."""
     return trace.step(number).duration, int((trace.all.step == number).sum())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures, measure_nodes
@@ -24,6 +25,13 @@ class StepGraph:
     tasks: tuple[str, ...]
     problems: tuple[Problem, ...]
     passes: tuple[PassChange, ...] = ()
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Of which step an answer is; one that is not whole may still go on."""
+        if self.step is None:
+            return {"step": None, "task": None, "isWhole": True}
+        return {"step": self.step.number, "task": self.step.task, "isWhole": self.step.is_whole}
 
     def stage(self, wanted: str | None) -> str:
         """The wanted stage if the trace holds it, else the last it holds; "" if it holds none."""

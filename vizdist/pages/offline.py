@@ -130,7 +130,7 @@ def write(library: Library, trace_id: str, path: Path, wanted: range | None) -> 
         "arrows": _arrows(trace, held),
         "step": step,
         "graphs": payloads,
-        "path": path_payload(trace, found.step),
+        "path": path_payload(trace, found.step) | found.told,
         "findings": _findings(trace, held),
         "stands_out": run_findings(trace, _standing_out(trace, held)),
     }
@@ -243,7 +243,7 @@ def _payloads(found: StepGraph) -> dict[str, dict[str, Any]]:
     kept: dict[str, dict[str, Any]] = {}
     for stage in reversed(list(found.stages)):
         payload = graph_payload(found.stages, stage, found.measures, AS_IT_OPENS)
-        payload["step"] = found.step.number if found.step else None
+        payload |= found.told
         room -= len(gzip.compress(orjson.dumps(payload)))
         if kept and room < 0:
             break

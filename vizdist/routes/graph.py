@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from vizdist.analysis.steps import asked_step
 from vizdist.figures.graph_folding import Choice
 from vizdist.figures.graph_path import path_payload
 from vizdist.figures.partitioned_graph import graph_payloads, two_stages
@@ -34,7 +35,8 @@ def graph_routes(library: Library) -> APIRouter:
         folded: Scopes = [],  # noqa: B006
         two: bool = False,
     ) -> Response:
-        found = step_graph(library.open(trace), step, task)
+        held = library.open(trace)
+        found = step_graph(held, asked_step(held, step), task)
         shown = found.stage(stage)
         if not shown:
             raise TraceError(f"trace {trace} holds no graph")
@@ -43,14 +45,14 @@ def graph_routes(library: Library) -> APIRouter:
         wanted = [upper, lower] if upper else [lower]
         *above, payload = graph_payloads(found.stages, wanted, found.measures, choice)
         payload["upper"] = above[0] if above else None
-        payload["step"] = found.step.number if found.step else None
+        payload |= found.told
         return Response(orjson.dumps(payload), media_type="application/json")
 
     @router.get("/graph/path")
     def path(trace: TraceId, step: Step = None, task: Task = "") -> Response:
         opened = library.open(trace)
-        found = step_graph(opened, step, task)
-        payload = path_payload(opened, found.step)
+        found = step_graph(opened, asked_step(opened, step), task)
+        payload = path_payload(opened, found.step) | found.told
         return Response(orjson.dumps(payload), media_type="application/json")
 
     return router

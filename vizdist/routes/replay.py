@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from vizdist.analysis.replay import replay_of
-from vizdist.analysis.steps import shown_step
+from vizdist.analysis.steps import asked_step
 from vizdist.figures.replay import replay_bytes
 from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
@@ -24,7 +24,7 @@ def replay_routes(library: Library) -> APIRouter:
         opened = library.open(trace)
         if not opened.steps:
             raise TraceError(f"trace {trace} holds no step")
-        shown = shown_step(opened, step)
+        shown = asked_step(opened, step)
         number = opened.steps[-1].number if shown is None else shown  # none may be whole
         tasks = sorted({info.task for info in opened.steps if info.number == number})
         found = opened.step(number, task if task in tasks else tasks[0])

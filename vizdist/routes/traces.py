@@ -16,7 +16,7 @@ from vizdist.figures.tile_bytes import tile_bytes
 from vizdist.figures.timeline import arrow_ends
 from vizdist.store.details import hex_id
 from vizdist.store.library import Library
-from vizdist.store.problems import TraceError
+from vizdist.store.problems import NoStep, TraceError
 from vizdist.store.trace import Trace
 
 #: Rows one tile request may ask for; a screen shows fewer.
@@ -99,11 +99,15 @@ def _span(trace: Trace, span_id: str) -> dict[str, Any]:
 
 
 def add_error_answers(server: FastAPI) -> None:
-    """4xx in our words: a refused request never sees its own text again."""
+    """4xx in our words: a refused request never sees its own text again, but for numbers."""
 
     @server.exception_handler(TraceError)
     def not_found(_request: Request, _error: Exception) -> JSONResponse:
         return JSONResponse({"error": "no such trace, step, span or window"}, 404)
+
+    @server.exception_handler(NoStep)
+    def no_step(_request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 404)
 
     @server.exception_handler(RequestValidationError)
     def malformed(_request: Request, _error: Exception) -> JSONResponse:

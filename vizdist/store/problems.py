@@ -16,6 +16,10 @@ class TraceError(Exception):
         self.told = told
 
 
+class NoStep(TraceError):
+    """The trace holds no step of this number; the text has numbers of the trace and this one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something missing or mended in a trace that could still be opened.

@@ -15,7 +15,7 @@ from vizdist.store.details import SpanDetail, detail_of, message_of, raw_spans
 from vizdist.store.graphs import CHUNK_KIND, GraphTable, graph_of_step, read_graphs
 from vizdist.store.index import path_id
 from vizdist.store.otlp_spans import attributes_of
-from vizdist.store.problems import Problem, TraceError
+from vizdist.store.problems import NoStep, Problem, TraceError
 from vizdist.store.relations import RELATIONS, Arrows, Link, Relations
 from vizdist.store.row_order import row_order
 from vizdist.store.segments import NEVER, ROOT_KIND, Array, Segment
@@ -126,8 +126,9 @@ class Trace:
         """The step of this number (of this task); TraceError if there is none."""
         found = [s for s in self.steps if s.number == number and task in ("", s.task)]
         if not found:
-            last = self.steps[-1].number if self.steps else 0
-            raise TraceError(f"step {number} is not in this trace; it holds steps 1 to {last}")
+            numbers = [s.number for s in self.steps]
+            held = f"steps {min(numbers)} to {max(numbers)}" if numbers else "no step"
+            raise NoStep(f"step {number} is not in this trace; it holds {held}")
         return found[0]
 
     def step_places(self, step: StepInfo) -> Array:

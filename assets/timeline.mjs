@@ -16,7 +16,7 @@ import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
 import { Growth } from "./timeline_live.mjs";
 import {
-  boxAt, clampWindow, devicesOf, leadingSteps, outstandingStep, ticksOf,
+  boxAt, clampWindow, devicesOf, leadingSteps, outstandingStep, stepOfTask, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { timelinePicture } from "./timeline_picture.mjs";
@@ -38,6 +38,7 @@ export class TimelineView {
     this.words = JSON.parse(host.dataset.words);
     this.window = { from: 0, to: 1 };
     this.mode = "step";
+    this.problem = "";
     this.drawMs = 0;
     this.head = this.focus = this.cursor = this.step = null;
     this.steps = [];
@@ -129,7 +130,9 @@ export class TimelineView {
     this.stack.take(this.head);
     this.host.style.maxHeight = `${this.area.y + this.stack.fullHeight}px`;
     if (this.step) {
-      this.setStep({ ...this.step, start: this.step.start + shift, end: this.step.end + shift });
+      const { number, task, start, end } = this.step;
+      const moved = { ...this.step, start: start + shift, end: end + shift };
+      this.setStep(stepOfTask(head.steps, number, task) ?? moved);
     }
     const { step } = this.asked;
     if (step && Number(step) !== this.step?.number) this.goToStep(Number(step));
@@ -301,15 +304,22 @@ export class TimelineView {
 
   arrived() {
     this.host.dataset.state = "ready";
-    this.note.hidden = true;
+    this.problem = "";
+    this.tell();
     this.surface.invalidate();
     this.table.refresh(this);
   }
 
   fail(error) {
     this.host.dataset.state = "error";
-    this.note.textContent = this.words.failed.replace("{reason}", error.message);
-    this.note.hidden = false;
+    this.problem = this.words.failed.replace("{reason}", error.message);
+    this.tell();
+  }
+
+  /** Says what did not come: spans first, then what the analyses found. */
+  tell() {
+    this.note.textContent = this.problem || this.findings.problem;
+    this.note.hidden = !this.note.textContent;
   }
 
   scene(width, height) {

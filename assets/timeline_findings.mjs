@@ -1,10 +1,11 @@
 // What the analyses found: critical path and stalls of the step that is looked at, what stands out
-// in the run, and the way from one of these to the next. Buttons of the page carry data-mark (shown
-// or not), data-stand-out (which) and data-walk (forwards or back).
+// in the run, and the way from one of these to the next. Buttons of the page carry data-shows
+// (shown or not), data-stand-out (which; with its data-step and data-task) and data-walk (forwards
+// or back).
 
 import { visit } from "./selection.mjs";
 import { placeFlags } from "./timeline_flags.mjs";
-import { stepOf } from "./timeline_model.mjs";
+import { stepOfTask } from "./timeline_model.mjs";
 import { fill, stallAt } from "./timeline_stalls.mjs";
 import { STRIP_HEAD, stripSize, stripX } from "./timeline_strip.mjs";
 
@@ -14,16 +15,19 @@ const AIR = 0.3; // beside a stall that is jumped to, of its length
 export class Findings {
   constructor(view) {
     this.view = view;
-    this.key = "";
+    this.key = this.place = "";
     this.path = null;
     this.stalls = this.standOuts = [];
-    this.at = -1; // which one was jumped to last
+    this.current = null; // id of the one that was jumped to last
     this.target = null; // which one is on its way
     this.asked = -Infinity;
+    this.turn = 0; // counts what was asked of the run; whoever finds another number comes too late
+    this.timers = {};
+    this.reasons = {}; // why the step's or the run's did not come
     const hidden = new URLSearchParams(location.search).get("hide") ?? "";
     this.hidden = new Set(hidden.split(" ").filter(Boolean));
     this.click = ({ target }) => this.pressed(target.closest?.(
-      "[data-mark], [data-stand-out], [data-walk]",
+      "[data-shows], [data-stand-out], [data-walk]",
     )?.dataset);
     document.addEventListener("click", this.click);
     this.lists = new MutationObserver(() => this.show()); // the page makes its list anew
@@ -33,30 +37,64 @@ export class Findings {
   }
 
   stop() {
+    Object.values(this.timers).forEach(clearTimeout);
     this.lists.disconnect();
     document.removeEventListener("click", this.click);
   }
 
   pressed(data) {
     if (!data) return;
-    if (data.mark) this.toggle(data.mark);
+    if (data.shows) this.toggle(data.shows);
     else if (data.walk) this.walk(Number(data.walk));
-    else this.jump(Number(data.standOut));
+    else this.jumpTo(data.standOut, { step: Number(data.step), task: data.task });
+  }
+
+  /** Which one was jumped to last, in the list as it is now. */
+  get at() {
+    return this.standOuts.findIndex(({ id }) => id === this.current);
+  }
+
+  // ---- what does not come ----
+
+  /** Why the analyses' answers are missing; "" when they are not. */
+  get problem() {
+    const [reason = ""] = Object.values(this.reasons);
+    return reason && this.view.words.findings_failed.replace("{reason}", reason);
+  }
+
+  came(what) {
+    delete this.reasons[what];
+    this.view.tell();
+    this.view.surface.invalidate();
+  }
+
+  failed(what, { message }, again) {
+    this.reasons[what] = message;
+    this.timers[what] = setTimeout(again, AGAIN_MS);
+    this.view.tell();
   }
 
   // ---- of the step ----
 
-  /** Asked once a step; of one that is still running, again when it has grown. */
+  /** Asked once a step; again when it has grown, or when all times or rows have moved. */
   async ask(step) {
-    const key = step ? `${step.task} ${step.number} ${step.end - step.start}` : "";
+    const place = step
+      ? `${step.task} ${step.number} ${step.start} ${this.view.head.rows.length}` : "";
+    const key = step ? `${place} ${step.end}` : "";
     if (key === this.key) return;
-    const isOther = !this.key.startsWith(`${step?.task} ${step?.number} `);
-    this.key = key;
-    if (isOther) [this.path, this.stalls] = [null, []];
-    const found = step && await this.view.source.findings(step).catch(() => null);
-    if (key !== this.key || this.view.isGone) return;
-    [this.path, this.stalls] = [found?.path ?? null, found?.stalls ?? []];
-    this.view.surface.invalidate();
+    clearTimeout(this.timers.step);
+    if (place !== this.place) [this.path, this.stalls] = [null, []];
+    [this.key, this.place] = [key, place];
+    try {
+      const found = step && await this.view.source.findings(step);
+      if (key !== this.key || this.view.isGone) return;
+      [this.path, this.stalls] = [found?.path ?? null, found?.stalls ?? []];
+      this.came("step");
+    } catch (error) {
+      if (key !== this.key || this.view.isGone) return;
+      this.key = null;
+      this.failed("step", error, () => this.ask(step));
+    }
   }
 
   /** What a scene draws of it. */
@@ -88,14 +126,32 @@ export class Findings {
 
   // ---- of the run ----
 
-  async askRun() {
-    if (performance.now() - this.asked < AGAIN_MS) return;
+  /** What comes too soon after the last question is asked later: it may be the last that comes.
+   *  `isMoved`: times or rows have changed, so what is known is wrong. */
+  async askRun(isMoved = false) {
+    clearTimeout(this.timers.run);
+    if (isMoved) {
+      [this.standOuts, this.target, this.asked] = [[], null, -Infinity];
+      this.show();
+    }
+    const pause = this.asked + AGAIN_MS - performance.now();
+    if (pause > 0) {
+      this.timers.run = setTimeout(() => this.askRun(), pause);
+      return;
+    }
     this.asked = performance.now();
-    const found = await this.view.source.standsOut().catch(() => []);
-    if (this.view.isGone) return;
-    this.standOuts = found;
-    this.show();
-    this.view.surface.invalidate();
+    this.turn += 1;
+    const { turn } = this;
+    try {
+      const found = await this.view.source.standsOut();
+      if (turn !== this.turn || this.view.isGone) return;
+      this.standOuts = found;
+      this.show();
+      this.came("run");
+    } catch (error) {
+      if (turn !== this.turn || this.view.isGone) return;
+      this.failed("run", error, () => this.askRun());
+    }
   }
 
   /** The flags in the strip, where its picture has them now. */
@@ -126,19 +182,23 @@ export class Findings {
     if (count) this.jump((from + way + count) % count);
   }
 
-  /** Its step is shown; of a stall only the time around it. */
   jump(i) {
-    const { view } = this;
     const one = this.standOuts[i];
-    if (!one) return;
-    this.at = i;
-    this.target = one;
+    if (one) this.jumpTo(one.id, one);
+  }
+
+  /** Its step is shown; of a stall only the time around it. A row of the page may tell of one that
+   *  is not in the list any more: of this the step is known. */
+  jumpTo(id, { step, task }) {
+    const { view } = this;
+    this.current = id;
+    this.target = this.standOuts[this.at] ?? { step, task, row: -1 };
     this.show();
     view.growth.release();
-    view.table.say(this.saidOf(i));
+    if (this.at >= 0) view.table.say(this.saidOf(this.at));
     const { set_props: setProps } = globalThis.dash_clientside ?? {};
-    if (view.step?.number === one.step || !setProps) this.land(one.step);
-    else setProps("step", { data: one.step });
+    if (view.step?.number === step || !setProps) this.land(step);
+    else setProps("step", { data: step });
   }
 
   /** Whether the step that comes into view is that of a jump: then its window is shown. */
@@ -146,9 +206,8 @@ export class Findings {
     const { view, target } = this;
     this.target = null;
     if (target?.step !== number) return false;
-    const { steps } = view.head;
-    const at = steps.number.findIndex((one, k) => one === number && steps.task[k] === target.task);
-    if (at >= 0) view.setStep(stepOf(steps, at));
+    const step = stepOfTask(view.head.steps, number, target.task);
+    if (step) view.setStep(step);
     const isWhole = target.row < 0;
     if (isWhole) view.showMode("step");
     else {
@@ -161,14 +220,15 @@ export class Findings {
 
   /** The page's buttons say what is shown. */
   show() {
-    for (const button of document.querySelectorAll("[data-mark]")) {
-      button.setAttribute("aria-pressed", String(!this.hidden.has(button.dataset.mark)));
+    const buttons = (name) => document.querySelectorAll(`.timeline-page [data-${name}]`);
+    for (const button of buttons("shows")) {
+      button.setAttribute("aria-pressed", String(!this.hidden.has(button.dataset.shows)));
     }
-    for (const button of document.querySelectorAll("[data-stand-out]")) {
-      button.setAttribute("aria-current", String(Number(button.dataset.standOut) === this.at));
+    for (const button of buttons("stand-out")) {
+      button.setAttribute("aria-current", String(button.dataset.standOut === this.current));
     }
     const count = this.standOuts.length;
-    for (const button of document.querySelectorAll("[data-walk]")) button.disabled = !count;
+    for (const button of buttons("walk")) button.disabled = !count;
     const said = document.getElementById("timeline-walk");
     if (said) said.textContent = count ? `${this.at < 0 ? "" : `${this.at + 1} / `}${count}` : "";
   }

@@ -82,7 +82,7 @@ export class Growth {
     view.loader.expire(isOther); // rows are numbered from the top: with new ones all change
     view.takeHead(head, shift);
     if (isOther) view.lights.ask(view.asked.chosen);
-    view.findings.askRun();
+    view.findings.askRun(isOther);
     if (shift) view.show(view.window.from + shift, view.window.to + shift, view.mode);
     this.keepUp();
     view.load(true);

@@ -83,6 +83,12 @@ export function leadingSteps(steps) {
 export const stepOf = ({ number, task, start, end }, i) =>
   ({ number: number[i], task: task[i], start: start[i], end: end[i] });
 
+/** The step of this number of a task; null where a head does not tell of it. */
+export function stepOfTask(steps, number, task) {
+  const at = steps.number.findIndex((one, i) => one === number && steps.task[i] === task);
+  return at < 0 ? null : stepOf(steps, at);
+}
+
 /** The number of the step that stands out: the longest, if it took over twice the median. */
 export function outstandingStep(steps) {
   if (steps.length < 3) return null;

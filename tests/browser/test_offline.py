@@ -75,6 +75,7 @@ def test_what_stands_out_is_one_click_away_without_a_server(opened: Opened) -> N
     row.click()
     page.wait_for_selector("#timeline-canvas[data-rest^='window']")
     expect(row).to_have_attribute("aria-current", "true")
+    assert page.locator("[data-mark][aria-pressed=true]").count() == 0  # keys of the Graph
 
 
 def test_a_sentence_leads_to_its_proof(opened: Opened) -> None:

@@ -80,14 +80,25 @@ def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
     page = opened(tab, sample, "?step=2")
     found(page)
     assert state(page)["stalls"] > 0
-    page.locator("[data-mark=path]").click()
+    page.locator("[data-shows=path]").click()
     expect(page).to_have_url(re.compile("hide=path"))
     assert state(page)["path"] == 0
     page.reload()
     ready(page)
     page.wait_for_function("() => window.__vizdist.state().stalls")
     assert state(page)["path"] == 0
-    expect(page.locator("[data-mark=path]")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("[data-shows=path]")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_key_of_the_legend_is_heard_by_its_own_page_alone(tab: Tab, sample: Dashboard) -> None:
+    page = tab(f"{sample.url}t/{sample.run}/graph?step=2")
+    expect(page.locator("#graph-canvas[data-state=ready]")).to_be_visible(timeout=20_000)
+    page.locator("#rail .rail-item[href*='/timeline']").click()
+    ready(page)
+    found(page)
+    page.locator("[data-shows=path]").click()
+    expect(page.locator("[data-shows=path]")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator("[data-shows=stalls]")).to_have_attribute("aria-pressed", "true")
 
 
 def test_what_is_drawn_is_what_the_analyses_say(

@@ -114,3 +114,21 @@ test("a timeline that cannot catch up stops asking until it is told of something
   assert.equal(asked, 16);
   mock.timers.reset();
 });
+
+test("what stands out is asked anew when rows or the start move, else when it is time", async () => {
+  await page("moved");
+  const asked = [];
+  const nothing = () => {};
+  const view = {
+    head: { end: 5, rows: [1] }, asked: {}, window: { from: 0, to: 5 }, loader: { expire: nothing },
+    lights: { ask: nothing }, findings: { askRun: (isMoved) => asked.push(isMoved) },
+    surface: { invalidate: nothing }, load: nothing, show: nothing,
+    takeHead(head) { this.head = head; },
+  };
+  const growth = new Growth(view);
+  growth.start = "100";
+  for (const [rows, start] of [[[1], "100"], [[1, 2], "100"], [[1, 2], "90"], [[1, 2], "90"]]) {
+    growth.take({ end: 5, rows }, start, 1);
+  }
+  assert.deepEqual(asked, [false, true, true, false]);
+});

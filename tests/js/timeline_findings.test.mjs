@@ -1,7 +1,8 @@
 // What the analyses found, as it is drawn: path, stalls, flags.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { drawArrows } from "../../assets/timeline_arrows.mjs";
+import { Findings } from "../../assets/timeline_findings.mjs";
 import { flagAt, placeFlags } from "../../assets/timeline_flags.mjs";
 import { drawPath } from "../../assets/timeline_path.mjs";
 import { drawStalls, fill, labelStalls, stallAt } from "../../assets/timeline_stalls.mjs";
@@ -111,4 +112,132 @@ test("flags stand at their time, none over another, and are found", () => {
   assert.equal(flagAt(standing, 125, 5), 1);
   assert.equal(flagAt(standing, 125, 45), -1);
   assert.equal(flagAt(standing, 110, 45), 2);
+});
+
+// ---- when what is asked for comes late, moved or not at all ----
+
+/** Findings of a view whose source answers when a test says so. */
+function asking() {
+  const questions = [];
+  const ask = (what) => (about) => new Promise((answer, refuse) => {
+    questions.push({ what, about, answer, refuse: () => refuse(new Error("gone")) });
+  });
+  const went = [];
+  const view = {
+    head: {
+      rows: [1, 2], steps: { number: [1, 3], task: ["w", "w"], start: [0, 50], end: [9, 90] },
+    },
+    words: { findings_failed: "no: {reason}", stall: { ran: "{name}" }, slow: {} },
+    source: { findings: ask("step"), standsOut: ask("run") },
+    surface: { invalidate() {} }, growth: { release() {} }, table: { say() {} },
+    stack: { reveal() {} }, tell() { this.said = this.findings.problem; },
+    setStep(step) { went.push(step.number); }, showMode(mode) { went.push(mode); },
+    moveTo(from, to) { went.push([from, to]); },
+  };
+  Object.assign(globalThis, {
+    location: { search: "" }, MutationObserver: class { disconnect() {} },
+    document: {
+      addEventListener() {}, removeEventListener() {}, querySelectorAll: () => [],
+      getElementById: () => null,
+    },
+  });
+  view.findings = new Findings(view);
+  return { view, findings: view.findings, questions, went };
+}
+
+const settled = () => new Promise(setImmediate);
+const step = { task: "w", number: 1, start: 0, end: 9 };
+const one = (name, start) => ({
+  id: name, key: "ran", values: { name }, step: 3, task: "w", row: 1, start, end: start + 10,
+});
+
+test("path and stalls are asked anew when times or rows move, not drawn before", async () => {
+  const { view, findings, questions } = asking();
+  const moves = [
+    () => { view.head.rows.push(3); return step; }, () => ({ ...step, start: 4, end: 13 }),
+  ];
+  findings.ask(step);
+  for (const move of moves) {
+    const late = questions.at(-1);
+    late.answer({ path: "old", stalls: [1] });
+    await settled();
+    assert.equal(findings.path, "old");
+    findings.ask(move());
+    assert.deepEqual([findings.path, findings.stalls], [null, []]);
+    assert.notEqual(questions.at(-1), late);
+  }
+});
+
+test("an answer from before rows or times moved is dropped", async () => {
+  const { view, findings, questions } = asking();
+  findings.ask(step);
+  view.head.rows.push(3);
+  findings.ask(step);
+  questions[1].answer({ path: "new", stalls: [] });
+  questions[0].answer({ path: "old", stalls: [] });
+  await settled();
+  assert.equal(findings.path, "new");
+  findings.askRun();
+  findings.askRun(true);
+  questions[3].answer([one("new", 5)]);
+  questions[2].answer([one("old", 1)]);
+  await settled();
+  assert.deepEqual(findings.standOuts.map(({ id }) => id), ["new"]);
+});
+
+test("a step that did not come is said and asked for again; what comes is not said", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const { view, findings, questions } = asking();
+  findings.ask(step);
+  questions[0].refuse();
+  await settled();
+  assert.equal(view.said, "no: gone");
+  mock.timers.tick(10_000);
+  assert.equal(questions.length, 2);
+  questions[1].answer({ path: "here", stalls: [] });
+  await settled();
+  assert.deepEqual([view.said, findings.path], ["", "here"]);
+  mock.timers.reset();
+});
+
+test("what stood out stays when an answer fails; what is asked too soon is asked later", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  let now = 0;
+  const clock = mock.method(performance, "now", () => now);
+  const pass = (ms) => { now += ms; mock.timers.tick(ms); };
+  const { view, findings, questions } = asking();
+  findings.askRun();
+  questions[0].answer([one("a", 1)]);
+  await settled();
+  findings.askRun();
+  findings.askRun();
+  assert.equal(questions.length, 1);
+  pass(10_000);
+  assert.equal(questions.length, 2);
+  questions[1].refuse();
+  await settled();
+  assert.deepEqual([findings.standOuts.length, view.said], [1, "no: gone"]);
+  pass(10_000);
+  assert.equal(questions.length, 3);
+  findings.stop();
+  clock.mock.restore();
+  mock.timers.reset();
+});
+
+test("a row leads to what it tells of, wherever that is in the list, or to its step", async () => {
+  const { findings, questions, went } = asking();
+  findings.askRun();
+  questions[0].answer([one("a", 100), one("b", 200)]);
+  await settled();
+  const row = (id) => ({ standOut: id, step: "3", task: "w" });
+  findings.pressed(row("b"));
+  assert.deepEqual([went.splice(0), findings.at], [[3, [197, 213]], 1]);
+  findings.askRun(true);
+  questions[1].answer([one("b", 200), one("c", 300)]);
+  await settled();
+  assert.equal(findings.at, 0);
+  findings.pressed(row("b"));
+  assert.deepEqual(went.splice(0), [3, [197, 213]]);
+  findings.pressed(row("a"));
+  assert.deepEqual([went, findings.at], [[3, "step"], -1]);
 });

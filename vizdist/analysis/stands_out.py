@@ -17,6 +17,7 @@ from vizdist.analysis.stalls import NOTHING_LEFT, Gaps, Stall, causes, gaps
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import STANDS_OUT, step_times
 from vizdist.i18n.units import duration
+from vizdist.store.details import hex_id
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
@@ -43,6 +44,11 @@ class StandOut:
     span: int = 0
     stall: Stall | None = None
     num_steps: int = 1
+
+    @property
+    def id(self) -> str:
+        """Stays what it is while a run grows: places in the list and rows are numbered anew."""
+        return f"{self.key} {hex_id(self.span)} {self.step.number} {self.step.task}"
 
 
 _KNOWN: WeakKeyDictionary[Spans, list[StandOut]] = WeakKeyDictionary()

@@ -29,7 +29,12 @@ def _row(number: int, one: StandOut, lang: Lang) -> Component:
     count, key = one.num_steps, "often" if one.num_steps > 1 else "step"
     where = t(f"timeline.stands_out.{key}", lang, step=f"{one.step.number:,}", count=count)
     how_often = t("timeline.stands_out.often_says", lang, count=count) if count > 1 else None
-    data: dict[str, Any] = {"data-stand-out": str(number), "title": sentence}
+    data: dict[str, Any] = {
+        "data-stand-out": one.id,
+        "data-step": str(one.step.number),
+        "data-task": one.step.task,
+        "title": sentence,
+    }
     words = [
         html.Span(str(number + 1), className="flag", **HIDDEN),
         html.Span(tied(sentence), className="cut"),

@@ -1,11 +1,11 @@
 """What analyses say of a step and of a run, as the timeline draws it; ns from the trace's start."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.critical_path import CriticalPath, Piece, critical_path
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, stalls
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.stands_out import StandOut
@@ -24,8 +24,12 @@ def step_findings(trace: Trace, step: StepInfo) -> dict[str, Any]:
 
 
 def _path(trace: Trace, path: CriticalPath) -> dict[str, Any]:
-    """Pieces whose span is known, and the recorded links between their spans."""
-    pieces = [piece for piece in path.pieces if piece.place >= 0]
+    """Pieces whose span is known, and the recorded links between their spans.
+
+    `lead`: it lies before its span began, and only leads there.
+    """
+    apart = [*_apart(trace, path)]
+    pieces = [piece for piece, _ in apart]
     places = np.array([piece.place for piece in pieces], np.int64)
     source, target, code = trace.relations
     on_path = np.flatnonzero(np.isin(source, places) & np.isin(target, places))
@@ -35,8 +39,23 @@ def _path(trace: Trace, path: CriticalPath) -> dict[str, Any]:
         "start": [piece.start - trace.start for piece in pieces],
         "end": [piece.end - trace.start for piece in pieces],
         "part": [piece.part for piece in pieces],
+        "lead": [is_lead for _, is_lead in apart],
         "arrows": arrow_ends(trace, arrows),
     }
+
+
+def _apart(trace: Trace, path: CriticalPath) -> Iterator[tuple[Piece, bool]]:
+    """Pieces cut where their spans began; True of what lies before."""
+    known = [piece for piece in path.pieces if piece.place >= 0]
+    spans = trace.all.take(np.array([piece.place for piece in known], np.int64))
+    is_asked = (spans.ready > 0) & (spans.ready < spans.start)
+    begun = np.where(is_asked, spans.ready, spans.start).tolist()
+    for piece, begin in zip(known, begun, strict=True):
+        at = min(max(begin, piece.start), piece.end)
+        if piece.start < at:
+            yield piece._replace(end=at), True
+        if at < piece.end:
+            yield piece._replace(start=at), False
 
 
 def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
@@ -53,7 +72,7 @@ def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
         "row": stall.row,
         "start": stall.start - trace.start,
         "end": stall.end - trace.start,
-        "ready": max(ready or stall.end, stall.start) - trace.start,
+        "ready": min(max(ready or stall.end, stall.start), stall.end) - trace.start,
         "key": key,
         "values": values,
         "cause": begins or None,
@@ -67,6 +86,7 @@ def run_findings(trace: Trace, found: Sequence[StandOut]) -> list[dict[str, Any]
 
 def _stand_out(trace: Trace, one: StandOut) -> dict[str, Any]:
     return {
+        "id": one.id,
         "key": one.key,
         "values": one.values,
         "step": one.step.number,

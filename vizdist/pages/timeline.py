@@ -118,7 +118,7 @@ def _sign(name: str) -> Component:
 
 def _mark(name: str, lang: Lang) -> Component:
     """Drawn over the bars, or not."""
-    data: dict[str, Any] = {"data-mark": name, "aria-pressed": "true"}
+    data: dict[str, Any] = {"data-shows": name, "aria-pressed": "true"}
     sign = html.Span(className=f"mark-{name}", **HIDDEN)
     title = t(f"timeline.marks.{name}", lang)
     words: list[Any] = [sign, t(f"timeline.legend_of.{name}", lang)]

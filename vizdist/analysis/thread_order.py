@@ -4,8 +4,10 @@ Spans do not name threads. Devices of one process whose ops never ran at the sam
 share one; else a device has as many as it ran ops at once.
 """
 
+from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -108,23 +110,20 @@ def _threads(own: tuple[Array, Ops]) -> Sequence[list[int]]:
     if _never_at_once(ops):
         return [where.tolist()]
     threads: list[list[int]] = []
-    ends: list[int] = []
+    busy: list[tuple[int, int]] = []  # until when, and which
+    free: list[tuple[int, int]] = []  # since when, by time
     columns = (ops.ready.tolist(), ops.start.tolist(), ops.end.tolist())
     for place, ready, start, end in zip(where.tolist(), *columns, strict=True):
-        number = _free_thread(ends, ready, start)
-        if number == len(ends):
-            threads.append([place])
-            ends.append(end)
-        else:
-            threads[number].append(place)
-            ends[number] = end
+        while busy and busy[0][0] <= start:
+            insort(free, heappop(busy))
+        number = _take_free(free, ready) if free else len(threads)
+        if number == len(threads):
+            threads.append([])
+        threads[number].append(place)
+        heappush(busy, (end, number))
     return threads
 
 
-def _free_thread(ends: Sequence[int], ready: int, start: int) -> int:
+def _take_free(free: list[tuple[int, int]], ready: int) -> int:
     """The one that became free last while the op waited, else the one that is free longest."""
-    free = [(end, number) for number, end in enumerate(ends) if end <= start]
-    if not free:
-        return len(ends)
-    latest, earliest = max(free), min(free)
-    return latest[1] if latest[0] > ready else earliest[1]
+    return free.pop(-1 if free[-1][0] > ready else 0)[1]

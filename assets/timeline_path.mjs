@@ -1,7 +1,8 @@
 // The critical path: a line under every bar on it. It is told apart from tiles, so that no bar that
-// shares a pixel with another can hide it.
+// shares a pixel with another can hide it. What only leads to a bar, before it began, is a thin line.
 
 const TALL = 3.5;
+const THIN = 1;
 const LEAST_PX = 3;
 
 /** Returns how many lines were drawn. */
@@ -19,7 +20,7 @@ export function drawPath(ctx, { path, theme, from, scale, area }, placed) {
     if (right <= last) continue;
     const begin = Math.max(left, last);
     const end = Math.max(right, left + LEAST_PX);
-    ctx.fillRect(begin, row.y + row.h - 0.5, end - begin, TALL);
+    ctx.fillRect(begin, row.y + row.h - 0.5, end - begin, path.lead?.[i] ? THIN : TALL);
     reached.set(row.id, end);
     drawn += 1;
   }

@@ -139,6 +139,23 @@ def test_a_value_that_never_came_is_waited_for_to_the_end(tmp_path: Path) -> Non
     assert told(trace, trace.step(1)) == [("a", "compute", 0, 20), ("w", "wait", 20, 100)]
 
 
+def test_before_a_call_is_made_no_message_is_under_way(tmp_path: Path) -> None:
+    root = SpanRecord(
+        "worker:0", "client", EPOCH, EPOCH + 100, "step", "session.run", span=1, **IDS
+    )
+    call = root._replace(
+        start=EPOCH + 20, end=EPOCH + 90, name="RunGraph", kind="rpc.client", span=2, parent=1
+    )
+    trace = open_trace(write_trace(tmp_path / "x.trace", [root, call, node("a", 30, 30, 80, 3)]))
+    assert told(trace, trace.step(1)) == [
+        ("RunGraph", "other", 0, 20),
+        ("a", "other", 20, 30),
+        ("a", "compute", 30, 80),
+        ("RunGraph", "rpc", 80, 90),
+        ("step", "other", 90, 100),
+    ]
+
+
 def test_a_step_without_ops_has_no_path(tmp_path: Path) -> None:
     trace = opened(tmp_path)
     assert critical_path(trace, trace.step(1)) is None

@@ -10,7 +10,7 @@ from vizdist.store.segments import Array
 
 #: by layer and kind; what is not here is `other`
 _PARTS = {
-    BEGIN: {"rpc.client": "rpc", "rpc.server": "rpc"},
+    BEGIN: {"rpc.server": "rpc"},  # before a call is made no message travels
     MID: {
         "op.run": "queueing",
         "op.launch": "queueing",

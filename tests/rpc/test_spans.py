@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.fakes import Recording, SpanData, check, recorded
-from tests.rpc.tasks import Arrivals, Task, eventually, start_task
+from tests.rpc.tasks import Arrivals, Task, eventually, start_task, without_shared_memory
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
@@ -88,6 +89,31 @@ def test_an_aborted_pull_is_an_error_on_both_sides_and_so_is_the_abort_recorded(
                 assert span.attributes["rpc.response.status_code"] == "CANCELLED"
         pair_of(recording, "StartAbort")
         pair_of(recording, "CleanupGraph")
+
+
+@pytest.mark.parametrize("breaks", ["the peer", "the step"])
+def test_an_answer_that_was_not_wholly_sent_is_an_error_without_bytes(
+    sockets: Path | None, breaks: str
+) -> None:
+    with recorded_pair(sockets) as (recording, ps, worker):
+        stub, arrivals = worker.stub_of(ps), Arrivals()
+        stub.recv_tensor(1, "k", 1, STEP, arrivals)
+        eventually(lambda: ps.worker.table(1).unsent() == ["k"], "the pull waits")
+        without_shared_memory(ps, worker)
+        ps.worker.table(1).send("k", torch.empty(256 << 20, dtype=torch.uint8))
+        under_way = ps.server._frames.under_way
+        eventually(lambda: len(under_way) == 1, "the answer is under way")
+        if breaks == "the peer":
+            worker.stop()
+        else:
+            stub.start_abort(1, StepError("CANCELLED", "enough"))
+        eventually(lambda: not len(under_way), "the answer is given up")
+        served = partial(recording.of, "rpc.server")
+        eventually(lambda: "RecvTensor" in {span.name for span in served()}, "its span ended")
+        (server,) = (span for span in served() if span.name == "RecvTensor")
+        assert server.num_bytes == 0
+        assert server.flags & Flag.ERROR
+        assert ("worker:0" if breaks == "the peer" else "enough") in server.error
 
 
 def test_a_graph_runs_under_the_server_span_of_its_call(sockets: Path | None) -> None:

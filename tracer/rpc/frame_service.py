@@ -120,11 +120,14 @@ class _Served:
         """Chunk by chunk, so that an abort of the step can end it on the way."""
         under_way = self._service.under_way
 
-        def on_sent() -> None:
+        def on_end(is_sent: bool) -> None:
             under_way.remove(self._step_id, outgoing)
-            end_call(self._span, num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+            if is_sent:
+                end_call(self._span, num_bytes=num_bytes or payload[1], flags=flags, extra=wait_ns)
+            else:
+                end_call(self._span, outgoing.error or self._connection.error)
 
-        outgoing = Outgoing(OK, self._call_id, payload, on_sent)
+        outgoing = Outgoing(OK, self._call_id, payload, on_end)
         under_way.add(self._step_id, outgoing)
         self._connection.bulk.send_large(outgoing)
 

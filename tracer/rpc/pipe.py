@@ -25,40 +25,44 @@ from tracer.runtime.interfaces import StepError
 
 RIDE_S = 0.01  #: how long a frame that may ride waits for another one
 
-Sent = Callable[[], None]
+Ended = Callable[[bool], None]
 
 
 class Outgoing:
-    """A large frame on its way out. `on_sent` is called once, however it ends."""
+    """A large frame on its way out. `on_end` is called once: was all of it sent?"""
 
     def __init__(
-        self, kind: int, call_id: int, payload: Parts, on_sent: Sent | None = None
+        self, kind: int, call_id: int, payload: Parts, on_end: Ended | None = None
     ) -> None:
         self._call_id = call_id
         self._chunks = chunk_frames(kind, call_id, payload)
-        self._error: StepError | None = None
-        self._on_sent = on_sent
+        self.error: StepError | None = None  #: why it was given up
+        self._is_told = False
+        self._on_end = on_end
 
     def give_up(self, error: StepError) -> None:
         """Ends it between two chunks; the peer gets the error. Any thread."""
-        self._error = error
+        self.error = error
 
     def next_chunk(self) -> Parts | None:
         """None once all is sent or given up."""
-        if self._error is not None:
-            text = encode_error(self._error)
-            self._error = None
+        if self.error is not None and not self._is_told:
+            text = encode_error(self.error)
+            self._is_told = True
             self._chunks = iter((small_frame(ERR, self._call_id, ([text], len(text))),))
         chunk = next(self._chunks, None)
         if chunk is None:
-            self.close()
+            self._end(is_sent=self.error is None)
         return chunk
 
     def close(self) -> None:
         self._chunks = iter(())
-        on_sent, self._on_sent = self._on_sent, None
-        if on_sent is not None:
-            on_sent()
+        self._end(is_sent=False)
+
+    def _end(self, *, is_sent: bool) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(is_sent)
 
 
 class Pipe:

@@ -8,17 +8,16 @@ out itself is told with that step.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from vizdist.analysis.kept import kept
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.stalls import NOTHING_LEFT, Gaps, Stall, causes, gaps
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import STANDS_OUT, step_times
 from vizdist.i18n.units import duration
 from vizdist.store.details import hex_id
-from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 MOST = 5
@@ -51,16 +50,12 @@ class StandOut:
         return f"{self.key} {hex_id(self.span)} {self.step.number} {self.step.task}"
 
 
-_KNOWN: WeakKeyDictionary[Spans, list[StandOut]] = WeakKeyDictionary()
-
-
+@kept()
 def stands_out(trace: Trace) -> list[StandOut]:
-    """The largest first; looked for once a trace."""
-    if trace.all not in _KNOWN:
-        slow = list(_slow_steps(trace))
-        rest = _stalls(trace, {one.step.trace_lo for one in slow}, MOST - len(slow))
-        _KNOWN[trace.all] = sorted([*slow, *rest], key=lambda one: -one.cost)
-    return _KNOWN[trace.all]
+    """The largest first."""
+    slow = list(_slow_steps(trace))
+    rest = _stalls(trace, {one.step.trace_lo for one in slow}, MOST - len(slow))
+    return sorted([*slow, *rest], key=lambda one: -one.cost)
 
 
 def _slow_steps(trace: Trace) -> Iterator[StandOut]:

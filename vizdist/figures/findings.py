@@ -1,11 +1,12 @@
 """What analyses say of a step and of a run, as the timeline draws it; ns from the trace's start."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vizdist.analysis.critical_path import CriticalPath, Piece, critical_path
+from vizdist.analysis.kept import kept
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, stalls
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.stands_out import StandOut
@@ -13,7 +14,20 @@ from vizdist.figures.timeline import arrow_ends
 from vizdist.store.details import hex_id
 from vizdist.store.trace import Arrows, StepInfo, Trace
 
+WIDTH = 4096  #: px of the widest canvas; a path of fewer lines is sent whole
 
+
+class _Line(NamedTuple):
+    """`is_lead`: it lies before its span began, and only leads there."""
+
+    row: int
+    part: str
+    is_lead: bool
+    start: int
+    end: int
+
+
+@kept(most=4)
 def step_findings(trace: Trace, step: StepInfo) -> dict[str, Any]:
     """The critical path, None where nothing is known of it, and the longest stalls."""
     path = critical_path(trace, step)
@@ -24,22 +38,26 @@ def step_findings(trace: Trace, step: StepInfo) -> dict[str, Any]:
 
 
 def _path(trace: Trace, path: CriticalPath) -> dict[str, Any]:
-    """Pieces whose span is known, and the recorded links between their spans.
-
-    `lead`: it lies before its span began, and only leads there.
-    """
+    """Pieces whose span is known, and the recorded links between their spans."""
     apart = [*_apart(trace, path)]
     pieces = [piece for piece, _ in apart]
     places = np.array([piece.place for piece in pieces], np.int64)
     source, target, code = trace.relations
     on_path = np.flatnonzero(np.isin(source, places) & np.isin(target, places))
     arrows = Arrows(source[on_path], target[on_path], code[on_path], len(on_path))
+    rows = trace.all.take(places).row.tolist()
+    lines = [
+        _Line(row, piece.part, is_lead, piece.start, piece.end)
+        for row, (piece, is_lead) in zip(rows, apart, strict=True)
+    ]
+    if len(lines) > WIDTH:
+        lines = _by_pixel(lines, path.step)
     return {
-        "row": trace.all.take(places).row.tolist(),
-        "start": [piece.start - trace.start for piece in pieces],
-        "end": [piece.end - trace.start for piece in pieces],
-        "part": [piece.part for piece in pieces],
-        "lead": [is_lead for _, is_lead in apart],
+        "row": [line.row for line in lines],
+        "start": [line.start - trace.start for line in lines],
+        "end": [line.end - trace.start for line in lines],
+        "part": [line.part for line in lines],
+        "lead": [line.is_lead for line in lines],
         "arrows": arrow_ends(trace, arrows),
     }
 
@@ -56,6 +74,16 @@ def _apart(trace: Trace, path: CriticalPath) -> Iterator[tuple[Piece, bool]]:
             yield piece._replace(end=at), True
         if at < piece.end:
             yield piece._replace(start=at), False
+
+
+def _by_pixel(lines: Sequence[_Line], step: StepInfo) -> list[_Line]:
+    """Lines that look the same and begin within one pixel of the whole step are one."""
+    found: dict[tuple[object, ...], _Line] = {}
+    for line in lines:
+        pixel = (line.start - step.start) * WIDTH // step.duration
+        first = found.setdefault((pixel, *line[:3]), line)
+        found[pixel, *line[:3]] = first._replace(end=line.end)
+    return list(found.values())
 
 
 def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from tracer.runtime.near_cluster import NearCluster
 from tracer.runtime.session import Session, Tracing
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, gaps, stalls
 from vizdist.analysis.stalls_told import KEYS, told
+from vizdist.figures.findings import step_findings
 from vizdist.i18n import LANGUAGES, t
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
@@ -220,6 +221,27 @@ def test_a_device_that_runs_an_op_of_another_step_does_not_stand_idle(tmp_path: 
                 if one.op == "MatMul" and one.task == task:
                     busy[max(0, one.start - EPOCH) : max(0, one.end - EPOCH)] = True
             assert (idle_of(trace, task) == idle_of(alone, task) & ~busy).all()
+
+
+def test_a_stall_that_an_op_of_another_step_cuts_ends_before_its_own_op_is_ready(
+    tmp_path: Path,
+) -> None:
+    """The device runs an op of step 1 to 10, one of step 2 from 20 to 30, and one that is ready
+    at 40 from 50.
+    """
+
+    def span(number: int, start: int, end: int, ready: int = 0, step: int = 1) -> SpanRecord:
+        told = {"kind": "op.run", "op": "MatMul"} if number > 2 else {"kind": "session.run"}
+        return SpanRecord(
+            "worker:0", "executor CPU:0", EPOCH + start, EPOCH + end, "mm", span=number,
+            ready=EPOCH + ready, step=step, trace_hi=7, trace_lo=step, **told,
+        )  # fmt: skip
+
+    spans = span(1, 0, 60), span(2, 15, 35, step=2), span(3, 0, 10), span(4, 50, 60, ready=40)
+    trace = open_trace(write_trace(tmp_path / "x.trace", [*spans, span(5, 20, 30, step=2)]))
+    found = step_findings(trace, trace.step(1))["stalls"]
+    at = [tuple(one[edge] for edge in ("start", "ready", "end")) for one in found]
+    assert sorted(at) == [(10, 20, 20), (30, 40, 50)]
 
 
 def idle_of(trace: Trace, task: str) -> NDArray[np.bool_]:

@@ -1,5 +1,5 @@
 // The critical path: a line under every bar on it. It is told apart from tiles, so that no bar that
-// shares a pixel with another can hide it. What only leads to a bar, before it began, is a thin line.
+// shares a pixel with another can hide it. What only leads to a bar, before it began, is thin.
 
 const TALL = 3.5;
 const THIN = 1;

@@ -231,10 +231,10 @@ def test_a_stall_that_an_op_of_another_step_cuts_ends_before_its_own_op_is_ready
     """
 
     def span(number: int, start: int, end: int, ready: int = 0, step: int = 1) -> SpanRecord:
-        told = {"kind": "op.run", "op": "MatMul"} if number > 2 else {"kind": "session.run"}
+        kind, op = ("op.run", "MatMul") if number > 2 else ("session.run", "")
         return SpanRecord(
-            "worker:0", "executor CPU:0", EPOCH + start, EPOCH + end, "mm", span=number,
-            ready=EPOCH + ready, step=step, trace_hi=7, trace_lo=step, **told,
+            "worker:0", "executor CPU:0", EPOCH + start, EPOCH + end, "mm", kind, op=op,
+            span=number, ready=EPOCH + ready, step=step, trace_hi=7, trace_lo=step,
         )  # fmt: skip
 
     spans = span(1, 0, 60), span(2, 15, 35, step=2), span(3, 0, 10), span(4, 50, 60, ready=40)

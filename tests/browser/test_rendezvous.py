@@ -109,7 +109,10 @@ def test_there_is_a_row_for_every_key_and_it_says_how_long_was_waited(
     rows = page.locator(".mail-row[data-key]")
     expected = waits(trace)
     assert sorted(keys_of(rows)) == sorted(expected)
-    expect(page.locator("#rendezvous-mail-note")).to_have_text(f"{len(expected)} keys")
+    dead = (crossing(trace).flags & Flag.DEAD) != 0
+    signals = ((crossing(trace).flags & Flag.CONTROL) != 0) & ~dead
+    note = f"{len(expected)} keys, {dead.sum()} dead, {signals.sum()} control signals"
+    expect(page.locator("#rendezvous-mail-note")).to_have_text(note)
     for at, key in enumerate(keys_of(rows)):
         told = rows.nth(at).locator(".mail-time").inner_text()
         assert told == time_text(expected[key])

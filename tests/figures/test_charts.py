@@ -11,7 +11,7 @@ from tests.store.sample_trace import training_step, write_trace
 from vizdist.analysis.step_split import CLASSES, TaskSplit
 from vizdist.analysis.steps import MAX_COLUMNS, shown_step, splits_of, steps_around
 from vizdist.figures.loss import loss_figure
-from vizdist.figures.spark import dots, line, thin
+from vizdist.figures.spark import Scale, dots, line, scale_of, thin
 from vizdist.figures.step_columns import columns_figure
 from vizdist.figures.theme import PARTS, TOKENS, Theme, round_ticks
 from vizdist.routes.assets import assets_folder
@@ -149,8 +149,16 @@ def test_a_hostile_task_name_is_escaped_for_plotly() -> None:
 
 def test_pictures_of_a_row_stay_small_for_long_runs() -> None:
     assert len(line([float(n % 7) for n in range(100_000)])) < 20_000
-    assert len(dots([1.0] * 100_000, 2.0)) < 2_000
+    assert len(dots([1.0] * 100_000, Scale(0, 2.0))) < 2_000
     assert thin([(0.0, 0.0), (1.0, 1.0)], 10) == [(0.0, 0.0), (1.0, 1.0)]
+
+
+def test_runs_far_apart_share_a_scale_on_which_all_can_be_told_apart() -> None:
+    near, far = scale_of([1.0, 2.0]), scale_of([1.0, 2.0, 5000.0])
+    assert near.share(2.0) - near.share(1.0) == pytest.approx(1 / 6)
+    assert far.share(2.0) - far.share(1.0) > 0.06
+    assert (far.share(0.01), far.share(1e9)) == (0, 1)
+    assert scale_of([]).share(1.0) == 0
 
 
 def test_the_wanted_step_is_shown_or_a_typical_one(trace: Trace) -> None:

@@ -24,7 +24,7 @@ SPAN: dict[str, Any] = {
     "spanId": f"{2:016x}",
     "parentSpanId": "secretparent",
     "traceState": "secretstate=1",
-    "name": "GET 10.20.30.40 [2001:4860:4860::8888]:443 00:16:3e:12:34:56 deadbeefcafe0123 secretname",
+    "name": "GET 10.20.30.40 [2001:4860:4860::8888]:443 00:16:3e:12:34:56 deadbeefcafe0123 secret",
     "kind": "secretkind",
     "flags": "secretflags",
     "startTimeUnixNano": "1700000000000000000",

@@ -53,7 +53,7 @@ def loss_line(losses: Sequence[float], lang: Lang) -> Component:
     return html.Div(_picture([("ink", spark.line(losses))], label), title=label)
 
 
-def step_dots(durations_ns: Sequence[int], top_ns: float, lang: Lang) -> Component:
+def step_dots(durations_ns: Sequence[int], scale: spark.Scale, lang: Lang) -> Component:
     """The median in numbers, every step as a dot; the few far above it in the hue of faults."""
     if not durations_ns:
         return html.Span(t("library.no_steps", lang), className="hint")
@@ -63,9 +63,9 @@ def step_dots(durations_ns: Sequence[int], top_ns: float, lang: Lang) -> Compone
     usual = [ns for ns in durations_ns if ns <= far]
     slow = [ns for ns in durations_ns if ns > far]
     layers = [
-        ("ink3", spark.dots(usual, top_ns)),
-        ("error", spark.dots(slow, top_ns)),
-        ("ink", spark.tick(middle, top_ns)),
+        ("ink3", spark.dots(usual, scale)),
+        ("error", spark.dots(slow, scale)),
+        ("ink", spark.tick(middle, scale)),
     ]
     said = duration(middle)
     label = t("library.steps_say", lang, count=len(durations_ns), median=str(said))

@@ -1,7 +1,11 @@
 """Word-sized pictures for a row of the Library, as masks: the page gives them their colour."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import quote
+
+TWO_DECADES = 100
 
 
 def _svg(width: int, height: int, body: str) -> str:
@@ -32,12 +36,33 @@ def line(values: Sequence[float], width: int = 122, height: int = 34) -> str:
     return _svg(width, height, f'<polyline points="{path}" {stroke}/>{dot}')
 
 
-def dots(values: Sequence[float], top: float, width: int = 122, height: int = 18) -> str:
-    """A dot a value on a scale from 0 to `top`; larger ones lie at its end, close ones stack."""
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From `low` to `high`, by powers if `low` is not 0; what lies beyond stands at an end."""
+
+    low: float
+    high: float
+
+    def share(self, value: float) -> float:
+        if self.low > 0:
+            found = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+        else:
+            found = value / self.high if self.high else 0
+        return min(1.0, max(0.0, found))
+
+
+def scale_of(medians: Sequence[float]) -> Scale:
+    """One for all runs: by powers where their medians are more than two decades apart."""
+    low, high = min(medians, default=0), max(medians, default=0)
+    return Scale(low / 3 if high > TWO_DECADES * low else 0, 3 * high)
+
+
+def dots(values: Sequence[float], scale: Scale, width: int = 122, height: int = 18) -> str:
+    """A dot a value; close ones stack."""
     stacks: dict[int, int] = {}
     body = []
     for value in values:
-        x = _across(value, top, width)
+        x = _across(value, scale, width)
         slot = round(x / 1.5)
         level = stacks[slot] = stacks.get(slot, -1) + 1
         if level < len(_LEVELS):
@@ -45,14 +70,14 @@ def dots(values: Sequence[float], top: float, width: int = 122, height: int = 18
     return _svg(width, height, "".join(body))
 
 
-def tick(value: float, top: float, width: int = 122, height: int = 18) -> str:
+def tick(value: float, scale: Scale, width: int = 122, height: int = 18) -> str:
     """An upright line on the scale of `dots`."""
-    x = _across(value, top, width)
+    x = _across(value, scale, width)
     return _svg(width, height, f'<rect x="{x - 1:.1f}" y="0" width="2" height="{height}"/>')
 
 
-def _across(value: float, top: float, width: int) -> float:
-    return 3 + (width - 6) * min(1.0, value / top if top else 0)
+def _across(value: float, scale: Scale, width: int) -> float:
+    return 3 + (width - 6) * scale.share(value)
 
 
 def thin(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:

@@ -97,6 +97,7 @@ def blank(theme: Theme, **layout: Any) -> go.Figure:
         "fixedrange": True,
         "ticks": "",
         "ticklabelstandoff": 3,
+        "ticklabeloverflow": "allow",  # a zoomed page misleads Plotly about where the chart ends
         "tickfont": {"color": tokens["ink2"], "size": text},
     }
     figure = go.Figure()

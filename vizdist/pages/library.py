@@ -18,6 +18,7 @@ from vizdist.components.cards import HIDDEN, chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.components.what_went_wrong import wrong_chip
+from vizdist.figures.spark import Scale, scale_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 from vizdist.store.library import Entry, Library
@@ -56,11 +57,11 @@ def _overview(library: Library, trace: str, _changed_ns: int) -> Overview | Trac
 
 
 def _table(rows: Sequence[Row], lang: Lang) -> Component:
-    head = [html.Th(t(f"library.columns.{name}", lang), scope="col") for name in COLUMNS]
     times = [seen.durations_ns for _, seen in rows if isinstance(seen, Overview)]
-    medians = [median_low(durations) for durations in times if durations]
-    scale_ns = 3 * max(medians, default=0)  # one scale for all runs; slower steps lie at its end
-    body = [_row(entry, seen, scale_ns, lang) for entry, seen in rows]
+    scale = scale_of([median_low(durations) for durations in times if durations])
+    names = {name: name for name in COLUMNS} | ({"time": "time_by_powers"} if scale.low else {})
+    head = [html.Th(t(f"library.columns.{names[name]}", lang), scope="col") for name in COLUMNS]
+    body = [_row(entry, seen, scale, lang) for entry, seen in rows]
     found: dict[str, Any] = {"data-none": t("library.none_found", lang)}
     return html.Section(
         html.Table([html.Thead(html.Tr(head)), html.Tbody(body, **found)], className="runs"),
@@ -68,7 +69,7 @@ def _table(rows: Sequence[Row], lang: Lang) -> Component:
     )
 
 
-def _row(entry: Entry, seen: Overview | TraceError, scale_ns: int, lang: Lang) -> Component:
+def _row(entry: Entry, seen: Overview | TraceError, scale: Scale, lang: Lang) -> Component:
     name = _name(entry, lang)
     if isinstance(seen, TraceError):
         why = html.Span(refusal_text(seen, lang))
@@ -82,7 +83,7 @@ def _row(entry: Entry, seen: Overview | TraceError, scale_ns: int, lang: Lang) -
     cells = [
         name,
         task_squares(seen.tasks, lang),
-        *(_measured(seen, scale_ns, lang)),
+        *(_measured(seen, scale, lang)),
         _state(entry, seen, lang),
         _compare(entry, lang),
     ]
@@ -95,11 +96,11 @@ def _row(entry: Entry, seen: Overview | TraceError, scale_ns: int, lang: Lang) -
     )
 
 
-def _measured(seen: Overview, scale_ns: int, lang: Lang) -> list[Component | str]:
+def _measured(seen: Overview, scale: Scale, lang: Lang) -> list[Component | str]:
     """Loss, times and bytes of steps; a trace without steps has none of them."""
     if not seen.durations_ns:
-        return [html.Span("–", className="hint"), step_dots((), scale_ns, lang), "–"]
-    loss, times = loss_line(seen.losses, lang), step_dots(seen.durations_ns, scale_ns, lang)
+        return [html.Span("–", className="hint"), step_dots((), scale, lang), "–"]
+    loss, times = loss_line(seen.losses, lang), step_dots(seen.durations_ns, scale, lang)
     return [loss, times, str(size(seen.step_bytes))]
 
 

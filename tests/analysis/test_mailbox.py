@@ -20,6 +20,7 @@ from vizdist.i18n import LANGUAGES, Lang, t
 from vizdist.store.trace import Trace, open_trace
 
 KEY = training_step(1)[2].key
+LATE = {"start": EPOCH + 490, "end": EPOCH + 500}  #: a Send that comes after its request
 Opened = Callable[..., Trace]
 
 
@@ -51,7 +52,7 @@ def only(trace: Trace) -> Transfer:
 
 def test_a_receiver_that_came_first_waits_from_its_request_to_the_value(opened: Opened) -> None:
     """The request is at the ps from 450, the value from 500, at the worker at 600."""
-    row = only(opened())
+    row = only(opened(rendezvous_send=LATE))
     assert (row.first, row.asked_ns, row.wait_ns, row.early_ns) == ("receiver", 400, 50, 0)
     assert row.transfer_ns == 100
 
@@ -60,6 +61,11 @@ def test_a_value_that_came_first_lay_there_until_it_was_asked_for(opened: Opened
     """It is handed over at 160 and asked for at 450."""
     row = only(opened(rendezvous_recv={"wait": 0}, rpc_server={"wait": 0}))
     assert (row.first, row.wait_ns, row.early_ns) == ("sender", 0, 450 - 160)
+
+
+def test_a_wait_shorter_than_a_value_lay_there_was_a_look_up(opened: Opened) -> None:
+    row = only(opened(rendezvous_recv={"wait": 6}, rpc_server={"wait": 6}))
+    assert (row.first, row.early_ns) == ("sender", 450 - 160)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +79,8 @@ def test_a_value_that_came_first_lay_there_until_it_was_asked_for(opened: Opened
 def test_a_value_that_is_none_is_told_by_its_state(
     opened: Opened, flags: int, link: int, first: str, state: str
 ) -> None:
-    row = next(
-        row for row in box(opened(rendezvous_recv={"flags": flags, "link": link})).rows if row.recv
-    )
+    trace = opened(rendezvous_recv={"flags": flags, "link": link}, rendezvous_send=LATE)
+    row = next(row for row in box(trace).rows if row.recv)
     assert (row.first, row.state) == (first, state)
 
 
@@ -176,7 +181,7 @@ def test_times_of_a_mailbox_count_from_the_start_of_its_step(opened: Opened) -> 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_recv_without_an_id_is_one_that_was_asked_for(opened: Opened, lang: Lang) -> None:
     """Spans of other tools need not have ids; the report tells their transfers too."""
-    trace = opened(rendezvous_recv={"span": 0})
+    trace = opened(rendezvous_recv={"span": 0}, rendezvous_send=LATE)
     assert [row.state for row in box(trace).rows] == ["done"]
     assert t("mechanisms.transfers.receiver", lang) in report_text(trace, 1, lang)
 

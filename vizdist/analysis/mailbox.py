@@ -152,11 +152,15 @@ def _cells(spans: Spans) -> Iterator[dict[str, Any]]:
 
 
 def _early(trace: Trace, parts: RecvParts) -> Array:
-    """How long each value had been handed over when its request came."""
+    """How long each value had been handed over when its request came.
+
+    A shorter wait that is recorded all the same was a look-up.
+    """
     send = trace.places(parts.recvs.link)
     handed = np.where(send >= 0, trace.all.take(np.maximum(send, 0)).end, parts.served)
-    early: Array = np.where(parts.wait > 0, 0, np.maximum(parts.served - handed, 0))
-    return early
+    early = np.maximum(parts.served - handed, 0)
+    found: Array = np.where(parts.wait > early, 0, early)
+    return found
 
 
 def _transfer(
@@ -175,7 +179,7 @@ def _transfer(
         early_ns=early,
         wait_ns=wait,
         transfer_ns=transfer,
-        first="nobody" if is_lost else "receiver" if wait > 0 else "sender",
+        first="nobody" if is_lost else "receiver" if wait > early else "sender",
         state=state,
         is_deferred=bool(flags & Flag.DEFERRED),
         is_remote=bool(flags & Flag.REMOTE),

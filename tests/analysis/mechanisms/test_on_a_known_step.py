@@ -48,6 +48,9 @@ def changed(kind: str, **values: Any) -> Change:
     return lambda spans: [s._replace(**values) if s.kind == kind else s for s in spans]
 
 
+SENT_LATE = changed("rendezvous.send", start=EPOCH + 490, end=EPOCH + 500)
+
+
 def without(kind: str) -> Change:
     return lambda spans: [span for span in spans if span.kind != kind]
 
@@ -64,7 +67,7 @@ def the_transfer(one: OneStep) -> Transfer:
 
 
 def test_a_transfer_has_its_key_bytes_wait_and_way(step_of: Callable[..., OneStep]) -> None:
-    row = the_transfer(step_of())
+    row = the_transfer(step_of(SENT_LATE))
     assert (row.tensor, row.source, row.target) == ("w", PS, WORKER)
     assert (row.bytes, row.wait_ns, row.transfer_ns) == (256, 50, 100)
     assert (row.first, row.state, row.is_remote, row.frame) == ("receiver", "done", True, "")
@@ -102,7 +105,7 @@ def test_where_no_value_came_nobody_was_the_first(step_of: Callable[..., OneStep
         told = list(transfers.tell(transfers.Transfers([row]), "en"))
         assert "there first in 0, the request in 0" in told[0]
         assert told[1] == "  1 recv got no value"
-    assert the_transfer(step_of(changed(RECV, flags=Flag.ERROR))).first == "receiver"
+    assert the_transfer(step_of(changed(RECV, flags=Flag.ERROR), SENT_LATE)).first == "receiver"
 
 
 def test_in_a_loop_each_iteration_is_a_transfer_of_its_own(

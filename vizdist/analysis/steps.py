@@ -35,8 +35,13 @@ def shown_step(trace: Trace, wanted: int | None) -> int | None:
 
 
 def asked_step(trace: Trace, number: int | None) -> int | None:
-    """A step asked for by number, TraceError if the trace does not hold it; else as pages open."""
-    return shown_step(trace, None) if number is None else trace.step(number).number
+    """A step asked for by number, TraceError if the trace does not hold it; else as pages open.
+
+    A trace without any step has nothing to mistake: what it holds is shown.
+    """
+    if number is None or not trace.steps:
+        return shown_step(trace, None)
+    return trace.step(number).number
 
 
 def step_facts(trace: Trace, number: int) -> tuple[int, int]:

@@ -114,6 +114,7 @@ def test_the_numbers_of_a_card_are_those_of_the_steps(tab: Tab, url: str, folder
     expect(page.locator(".graphs")).to_contain_text("No graph of A, B was recorded.")
 
 
+@pytest.mark.slow
 def test_keys_go_along_the_steps_that_all_runs_hold(tab: Tab, url: str, folder: Path) -> None:
     page = tab(compared(url, folder, "fast", "slow"))
     expect(page.locator("#stepper")).to_contain_text("Median step")
@@ -125,6 +126,7 @@ def test_keys_go_along_the_steps_that_all_runs_hold(tab: Tab, url: str, folder: 
     expect(page.locator("#stepper")).to_contain_text("Median step")
 
 
+@pytest.mark.slow
 def test_a_field_puts_a_third_run_beside_the_two(tab: Tab, url: str, folder: Path) -> None:
     page = tab(compared(url, folder, "fast", "slow"))
     page.get_by_role("textbox", name="Run C").press("ArrowDown")
@@ -134,11 +136,13 @@ def test_a_field_puts_a_third_run_beside_the_two(tab: Tab, url: str, folder: Pat
     assert runs_in(page) == runs_of(folder, "fast", "slow", "plain")
 
 
+@pytest.mark.slow
 def test_the_same_run_twice_has_no_difference(tab: Tab, url: str, folder: Path) -> None:
     page = tab(compared(url, folder, "slow", "slow"))
     expect(page.locator("h1")).to_contain_text("No difference: A and B are alike")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "said"),
     [

@@ -101,6 +101,7 @@ def test_halfway_what_survives_has_moved_and_what_is_pruned_fades_where_it_stood
     assert hold(page, 0.5)["ringed"]["id"] == "relu"
 
 
+@pytest.mark.slow
 def test_a_send_and_its_recv_grow_out_of_the_edge_that_is_cut(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("ps", "&stage=placed"))
     edges = page.evaluate("window.__vizdist.hold(1).wires.map(wire => wire.points)")
@@ -173,6 +174,7 @@ def test_a_pointer_is_told_why_a_node_is_where_it_is_and_why_one_was_pruned(
     expect(page.locator("#graph-facts .placement")).to_contain_text("Pruned:")
 
 
+@pytest.mark.slow
 def test_what_the_runtime_added_can_be_shown_alone(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("loop"))
     key = page.locator("button[data-mark=added]")
@@ -189,6 +191,7 @@ def test_what_the_runtime_added_can_be_shown_alone(tab: Tab, served: Served) -> 
     page.wait_for_function("() => window.__vizdist.lit() === null")
 
 
+@pytest.mark.slow
 def test_a_loop_folds_at_a_key_and_says_how_often_it_turned(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("loop", "&sel=node:loop/less"))
     page.locator("#graph-canvas canvas").focus()
@@ -204,6 +207,7 @@ def test_a_loop_folds_at_a_key_and_says_how_often_it_turned(tab: Tab, served: Se
     expect(facts).to_contain_text("turned 3 times here")
 
 
+@pytest.mark.slow
 def test_a_span_of_any_iteration_lights_the_wire_of_its_edge(tab: Tab, served: Served) -> None:
     trace = served.trace("loop")
     recvs = trace.all.take(np.flatnonzero(trace.all.is_kind("rendezvous.recv")))
@@ -232,6 +236,7 @@ def test_the_critical_path_is_lit_in_the_order_of_the_analysis(tab: Tab, served:
     assert [name for name, _ in order] == [n for n in dict.fromkeys(names) if n in tiles]
 
 
+@pytest.mark.slow
 def test_one_transfer_says_how_many_there_would_be_for_its_uses(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("dedup"))
     graph = step_graph(served.trace("dedup"), 1).stages["device"]

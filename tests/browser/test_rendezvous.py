@@ -120,6 +120,7 @@ def test_there_is_a_row_for_every_key_and_it_says_how_long_was_waited(
     assert page.locator(".mail-row.dead").count() == dead > 0
 
 
+@pytest.mark.slow
 def test_links_sum_up_their_rows(open_page: Callable[..., Page], trace: Trace) -> None:
     page = open_page()
     recvs = crossing(trace)
@@ -157,6 +158,7 @@ def test_a_row_selects_its_key_and_the_call_that_brought_it(
     expect(row).to_have_attribute("aria-current", "false")
 
 
+@pytest.mark.slow
 def test_a_span_that_comes_in_the_address_opens_its_loop_and_lights_its_row(
     open_page: Callable[..., Page], trace: Trace
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_span_that_comes_in_the_address_opens_its_loop_and_lights_its_row(
     assert keys_of(lit) == [str(inside.text("key")[0])]
 
 
+@pytest.mark.slow
 def test_a_cell_selects_its_link(open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.locator('.matrix.bytes [data-link="ps:0→worker:0"]').click()
@@ -199,6 +202,7 @@ def test_every_call_of_the_step_is_in_the_sequence(
     expect(page.locator("#rendezvous-calls-note")).to_have_text(f"{len(spans)} calls in the step")
 
 
+@pytest.mark.slow
 def test_calls_of_the_whole_run_are_counted_by_method_and_pair(
     open_page: Callable[..., Page], trace: Trace
 ) -> None:
@@ -220,6 +224,7 @@ def test_calls_of_the_whole_run_are_counted_by_method_and_pair(
     assert counts["recv_tensor", "ps:0 → worker:0"] == own["ps:0"]
 
 
+@pytest.mark.slow
 def test_the_first_step_made_its_graph_and_the_next_one_found_it(
     open_page: Callable[..., Page],
 ) -> None:
@@ -246,6 +251,7 @@ def test_a_click_is_heard_though_the_card_is_filled_anew_within_it(
     expect(row).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.slow
 def test_keys_alone_suffice(open_page: Callable[..., Page]) -> None:
     page = open_page()
     rows = page.locator(".mail-row")
@@ -264,6 +270,7 @@ def test_keys_alone_suffice(open_page: Callable[..., Page]) -> None:
     expect(page.locator(".mail-row[aria-current=true]")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_words_and_order_say_which_rows_are_shown(open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.locator("#rendezvous-words").fill("body_mul")
@@ -275,6 +282,7 @@ def test_words_and_order_say_which_rows_are_shown(open_page: Callable[..., Page]
     expect(page.locator(".mail-row")).to_have_count(5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 def test_it_is_accessible_and_nothing_is_cut(
     open_page: Callable[..., Page], width: int, height: int
@@ -284,6 +292,7 @@ def test_it_is_accessible_and_nothing_is_cut(
     assert [fault for fault in overflow(page) if "rail-item" not in fault] == []
 
 
+@pytest.mark.slow
 def test_what_failed_is_told_in_words(tab: Tab, tmp_path: Path) -> None:
     flags = ["--in-process", "--out", str(tmp_path / "bad.trace")]
     assert tracer(["run", "bad-op", *flags]) == 1
@@ -297,6 +306,7 @@ def test_what_failed_is_told_in_words(tab: Tab, tmp_path: Path) -> None:
         page.close()
 
 
+@pytest.mark.slow
 def test_a_run_on_one_device_says_why_there_is_nothing(tab: Tab, tmp_path: Path) -> None:
     alone = [span for span in training_step(1) if span.kind in ("session.run", "op.run")]
     folder = write_trace(tmp_path / "one.trace", alone)
@@ -322,6 +332,7 @@ class CrossingRun(GrowingRun):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_followed(tab: Tab, tmp_path: Path) -> None:
     run = CrossingRun(tmp_path / "young.trace")
     for _ in range(3):

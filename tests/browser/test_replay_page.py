@@ -120,6 +120,7 @@ def test_keys_alone_play_and_step_and_the_address_is_the_instant(
     assert not state(page)["playing"]
 
 
+@pytest.mark.slow
 def test_an_address_opens_the_same_frame_again(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served)
     times = instants(page, "tensor")
@@ -136,6 +137,7 @@ def test_an_address_opens_the_same_frame_again(tab: Tab, served: Dashboard) -> N
     assert [token["key"] for token in after["tokens"]] == [t["key"] for t in before["tokens"]]
 
 
+@pytest.mark.slow
 def test_a_unit_is_chosen_and_goes_from_iteration_to_iteration(
     tab: Tab, served: Dashboard, trace: Trace
 ) -> None:
@@ -166,6 +168,7 @@ def test_dead_tensors_are_told_as_such_once_they_are_sent(
     expect(page.locator("#replay-facts .note")).to_contain_text(f"so far: {len(dead)}")
 
 
+@pytest.mark.slow
 def test_control_loops_say_which_iteration_each_of_their_nodes_ran(
     tab: Tab, served: Dashboard, trace: Trace
 ) -> None:
@@ -197,6 +200,7 @@ def test_a_click_on_a_token_selects_its_key_and_the_instant_stays(
     assert state(page)["time"] == time
 
 
+@pytest.mark.slow
 def test_what_is_chosen_on_the_page_is_lit_in_the_strip_and_the_instant_stays(
     tab: Tab, served: Dashboard
 ) -> None:
@@ -212,6 +216,7 @@ def test_what_is_chosen_on_the_page_is_lit_in_the_strip_and_the_instant_stays(
     assert state(page)["time"] == time
 
 
+@pytest.mark.slow
 def test_what_a_search_picks_is_where_the_replay_goes(
     tab: Tab, served: Dashboard, trace: Trace
 ) -> None:
@@ -224,6 +229,7 @@ def test_what_a_search_picks_is_where_the_replay_goes(
     assert state(page)["time"] in starts
 
 
+@pytest.mark.slow
 def test_whoever_arrives_with_a_selection_stands_where_it_begins(
     tab: Tab, served: Dashboard, trace: Trace
 ) -> None:
@@ -235,6 +241,7 @@ def test_whoever_arrives_with_a_selection_stands_where_it_begins(
     assert str(ops.text("name")[at]) in [op["name"] for op in shown(page)["running"]]
 
 
+@pytest.mark.slow
 def test_the_same_events_are_a_table_one_key_away(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served)
     go_to(page, instants(page, "event")[9])
@@ -248,6 +255,7 @@ def test_the_same_events_are_a_table_one_key_away(tab: Tab, served: Dashboard) -
     expect(page.locator("#replay-canvas table")).to_be_hidden()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_page_holds_together(
@@ -261,6 +269,7 @@ def test_the_page_holds_together(
         assert not axe_faults(page)
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_followed_at_its_end_until_the_viewer_goes_elsewhere(
     tab: Tab, tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def test_a_selection_lives_in_the_address_and_escape_clears_it(
     expect(page.locator("#strip")).to_contain_text("mm")
 
 
+@pytest.mark.slow
 def test_a_link_keeps_what_the_viewer_looks_at(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?step=3&sel=node:mm&lang=zh"))
     page.locator("#rail .rail-item", has_text="运行库").click()
@@ -59,6 +60,7 @@ def test_the_language_changes_in_place(tab: Tab, dashboard: Dashboard) -> None:
     expect(page).to_have_title(re.compile("概要"))
 
 
+@pytest.mark.slow
 def test_the_theme_is_kept_for_the_next_visit(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?theme=light"))
     switch = page.get_by_role("button", name="Theme: light, dark, projector")
@@ -106,6 +108,7 @@ def test_searching_selects_what_was_found(tab: Tab, dashboard: Dashboard, where:
     expect(page.get_by_role("listbox")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_step_is_found_by_its_number(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?sel=node:mm"))
     expect(page.locator("#search")).to_be_visible()
@@ -116,6 +119,7 @@ def test_a_step_is_found_by_its_number(tab: Tab, dashboard: Dashboard) -> None:
     expect(page).to_have_url(re.compile(r"sel=node:mm"))
 
 
+@pytest.mark.slow
 def test_enter_takes_nothing_that_other_words_found(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?step=3"))
     expect(page.locator("#search")).to_be_visible()
@@ -140,6 +144,7 @@ def test_enter_takes_nothing_that_other_words_found(tab: Tab, dashboard: Dashboa
     expect(page).to_have_url(re.compile(r"sel=node:update_w"))
 
 
+@pytest.mark.slow
 def test_words_that_the_run_does_not_hold_say_so(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard))
     expect(page.locator("#search")).to_be_visible()

@@ -42,6 +42,7 @@ def test_a_sentence_leads_to_its_proof(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"/timeline\?.*sel=span:[0-9a-f]{16}"))
 
 
+@pytest.mark.slow
 def test_every_sentence_names_its_proof_and_leads_to_it_from_anywhere_on_it(page: Page) -> None:
     said = page.locator("h1 > div, .sentence:not(.remark)")
     assert said.count() >= 4
@@ -81,10 +82,12 @@ def test_charts_follow_the_theme(page: Page) -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_chart_has_a_mode_bar(page: Page) -> None:
     assert page.locator(".modebar-btn").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark", "projector"])
 def test_a_run_that_ended_well_is_summed_up_on_one_screen(
     tab: Tab, dashboard: Dashboard, theme: str

@@ -63,6 +63,7 @@ def test_what_stands_out_is_listed_flagged_and_one_key_away(tab: Tab, sample: Da
     expect(rows.first).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.slow
 def test_a_click_on_a_row_shows_the_stall_itself(tab: Tab, sample: Dashboard) -> None:
     page = opened(tab, sample, "?step=1")
     found(page)
@@ -74,6 +75,7 @@ def test_a_click_on_a_row_shows_the_stall_itself(tab: Tab, sample: Dashboard) ->
     assert state(page)["stalls"] > 0
 
 
+@pytest.mark.slow
 def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
     tab: Tab, sample: Dashboard
 ) -> None:
@@ -90,6 +92,7 @@ def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
     expect(page.locator("[data-shows=path]")).to_have_attribute("aria-pressed", "false")
 
 
+@pytest.mark.slow
 def test_a_key_of_the_legend_is_heard_by_its_own_page_alone(tab: Tab, sample: Dashboard) -> None:
     page = tab(f"{sample.url}t/{sample.run}/graph?step=2")
     expect(page.locator("#graph-canvas[data-state=ready]")).to_be_visible(timeout=20_000)
@@ -122,6 +125,7 @@ def test_what_is_drawn_is_what_the_analyses_say(
     assert told_of == [(s.row, s.duration, told(trace, s).key) for s in stalls(trace, step)]
 
 
+@pytest.mark.slow
 def test_a_pointer_on_a_stall_reads_why(tab: Tab, sample: Dashboard, sample_folder: Path) -> None:
     page = opened(tab, sample, "?step=2")
     found(page)

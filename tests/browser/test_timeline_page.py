@@ -108,6 +108,7 @@ def test_a_node_chosen_elsewhere_is_lit_here(tab: Tab, dashboard: Dashboard) -> 
     assert told["to"] > 3400
 
 
+@pytest.mark.slow
 def test_the_card_leads_from_a_recv_to_its_send(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, f"?step=3&sel=span:{303:016x}")
     page.locator("#timeline-span button", has_text="Sent by").click()
@@ -122,6 +123,7 @@ def test_the_parts_of_a_step_stand_under_it(tab: Tab, dashboard: Dashboard) -> N
     )
 
 
+@pytest.mark.slow
 def test_the_next_step_moves_the_window(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     assert state(page)["from"] < 3000
@@ -148,6 +150,7 @@ def test_keys_zoom_pan_and_come_back(tab: Tab, dashboard: Dashboard) -> None:
     expect(page).not_to_have_url(re.compile("t0="))
 
 
+@pytest.mark.slow
 def test_the_wheel_zooms_about_the_pointer(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     x, y = where(page, 302)
@@ -158,6 +161,7 @@ def test_the_wheel_zooms_about_the_pointer(tab: Tab, dashboard: Dashboard) -> No
     assert (hit(page, x, y) or {})["name"] == "mm"
 
 
+@pytest.mark.slow
 def test_a_window_in_the_address_is_what_is_shown(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, "?step=3&t0=3300&t1=3800")
     told = state(page)
@@ -173,6 +177,7 @@ def test_the_whole_run_has_every_step(tab: Tab, dashboard: Dashboard) -> None:
     assert told["to"] >= 29_500
 
 
+@pytest.mark.slow
 def test_the_frame_in_the_strip_is_dragged(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     box = page.locator("#timeline-canvas").bounding_box()
@@ -186,6 +191,7 @@ def test_the_frame_in_the_strip_is_dragged(tab: Tab, dashboard: Dashboard) -> No
     assert state(page)["from"] > before + 2000
 
 
+@pytest.mark.slow
 def test_a_click_in_the_strip_chooses_the_step(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     box = page.locator("#timeline-canvas").bounding_box()
@@ -206,6 +212,7 @@ def test_arrow_keys_carry_a_ring_and_enter_selects(tab: Tab, dashboard: Dashboar
     expect(page).to_have_url(re.compile(f"sel=span:{303:016x}"))
 
 
+@pytest.mark.slow
 def test_the_same_as_a_table(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     focus(page)
@@ -306,6 +313,7 @@ def test_the_longest_spans_wait_to_be_selected(tab: Tab, dashboard: Dashboard) -
     expect(page).to_have_url(re.compile(f"sel=span:{302:016x}"))
 
 
+@pytest.mark.slow
 def test_a_copied_link_restores_window_selection_step_theme_and_language(
     tab: Tab, dashboard: Dashboard
 ) -> None:

@@ -27,6 +27,7 @@ def served(trace: Trace) -> Iterator[Dashboard]:
         yield Dashboard(url, path_id(trace.path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["timeline", "graph"])
 def test_an_op_says_what_it_costs_the_step(
     tab: Tab, served: Dashboard, trace: Trace, page: str

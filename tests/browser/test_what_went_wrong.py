@@ -47,6 +47,7 @@ def test_it_opens_on_the_root_with_its_task_step_and_line(page: Page) -> None:
     assert box["y"] < 250, "it stands at the top"
 
 
+@pytest.mark.slow
 def test_the_wave_begins_at_the_root_and_goes_on_in_order_of_time(page: Page) -> None:
     lanes = page.locator(".wave-row")
     expect(lanes.first).to_contain_text("worker:1")
@@ -70,6 +71,7 @@ def test_the_root_is_found_in_graph_and_timeline(page: Page) -> None:
     expect(page.locator("#strip")).to_contain_text("checked")
 
 
+@pytest.mark.slow
 def test_a_key_that_did_not_meet_leads_to_its_mailbox(page: Page) -> None:
     row = page.locator(".unmet tbody tr").first
     expect(row).to_contain_text("checked failed on worker:1")
@@ -78,6 +80,7 @@ def test_a_key_that_did_not_meet_leads_to_its_mailbox(page: Page) -> None:
     expect(page.locator("#strip")).to_contain_text("checked")
 
 
+@pytest.mark.slow
 def test_a_deadlock_names_every_key_and_who_waits(tab: Tab, bad: Dashboard, runs: Path) -> None:
     page = tab(f"{bad.url}t/{path_id(runs / 'deadlock.trace')}/summary")
     expect(page.locator("h1")).to_contain_text("did not end within 1 s")
@@ -93,6 +96,7 @@ def test_a_row_of_the_library_says_the_op_and_its_line(tab: Tab, bad: Dashboard)
     expect(row.locator(".faults small")).to_contain_text("checked (CheckNumerics)")
 
 
+@pytest.mark.slow
 def test_it_can_be_read_on_a_phone_in_chinese_and_by_everybody(tab: Tab, bad: Dashboard) -> None:
     page = tab(f"{bad.url}t/{bad.run}/summary?lang=zh", width=390, height=844)
     expect(page.locator(".wrong h2")).to_have_text("出了什么问题")

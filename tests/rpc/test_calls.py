@@ -305,6 +305,15 @@ def test_a_client_waits_for_a_session_as_long_as_its_master_does_for_the_tasks(
         client.close()
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Heard, as on a terminal: a shell that starts tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_wait_for_a_step_and_the_client_works_on(
     pair: tuple[Task, Task], client: RemoteMaster
 ) -> None:

@@ -1,6 +1,7 @@
 """How many bytes went from where to where, as the transport counted them."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -163,6 +164,21 @@ def tensor_of_key(key: str) -> str:
         return tensor_title(RendezvousKey.parse(key).edge_name)
     except RendezvousKeyError:
         return key
+
+
+def title_of(name: str, key: str) -> str:
+    """What runs or travels in a span of this name and key: its op, or its tensor."""
+    return tensor_of_key(key) if key else name
+
+
+def short_device_titles(devices: Iterable[str]) -> dict[str, str]:
+    """What devices are called: by their task where it has only one among these."""
+    distinct = dict.fromkeys(devices)
+    tasks = Counter(map(task_of_device, distinct))
+    return {
+        device: task if tasks[task := task_of_device(device)] == 1 else device_title(device)
+        for device in distinct
+    }
 
 
 def variable_bytes(rows: tuple[NodeRow, ...]) -> int:

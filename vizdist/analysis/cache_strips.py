@@ -1,13 +1,12 @@
 """What each cache answered, step by step: where it missed, and how often it was asked in all."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from vizdist.analysis.kept import kept
+from vizdist.analysis.cache_lookups import Counts, Lookups, lookups, totals
 from vizdist.store.segments import Array
 from vizdist.store.trace import StepInfo, Trace
 
@@ -43,69 +42,24 @@ class CacheStrips:
     strips: Sequence[Strip]
 
 
-class _Asked(NamedTuple):
-    """Lookups that were recorded one by one: when, and whether the cache had it."""
-
-    at: Array
-    is_hit: Array
-
-
-class _Counts(NamedTuple):
-    hits: int
-    misses: int
-
-
-Key = tuple[str, str]  #: cache, task
-
-
 def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
     """The steps of one client around this one."""
     own = [one for one in trace.steps if one.task == step.task]
     steps = sorted(own, key=lambda one: one.end)
     first = max(0, min(steps.index(step) - MOST // 2, len(steps) - MOST))
     shown = range(first, min(first + MOST, len(steps)))
-    asked, totals = _asked(trace), _totals(trace)
+    asked, counted = lookups(trace), totals(trace)
     reused = _reused_graphs(trace, [steps[at] for at in shown])
     strips = []
-    for name in sorted({name for name, _ in asked.keys() | totals.keys()}, key=_rank):
+    for name in sorted({name for name, _ in asked.keys() | counted.keys()}, key=_rank):
         here = {task: told for (cache, task), told in asked.items() if cache == name}
-        told = {task: counts for (cache, task), counts in totals.items() if cache == name}
+        told = {task: counts for (cache, task), counts in counted.items() if cache == name}
         strips.append(_strip(name, here, told, steps, shown, reused))
     return CacheStrips([steps[at].number for at in shown], strips)
 
 
 def _rank(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER)), name
-
-
-@kept()
-def _asked(trace: Trace) -> Mapping[Key, _Asked]:
-    """Looked up once a trace, as attributes are read from the span files."""
-    places = np.flatnonzero(trace.all.is_kind("cache.get"))
-    attributes = trace.attributes(places.tolist())
-    found: dict[Key, list[tuple[int, bool]]] = defaultdict(list)
-    spans = trace.all.take(places)
-    columns = (places, spans.text("name"), spans.task, spans.start)
-    for place, name, task, start in zip(*(c.tolist() for c in columns), strict=True):
-        is_hit = bool(attributes.get(place, {}).get("vizdist.cache.hit"))
-        found[name, task].append((start, is_hit))
-    return {
-        key: _Asked(*(np.array(column) for column in zip(*told, strict=True)))
-        for key, told in found.items()
-    }
-
-
-def _totals(trace: Trace) -> Mapping[Key, _Counts]:
-    """What each cache told of itself; its last word counts, as it is told whenever sessions end."""
-    places = np.flatnonzero(trace.all.is_kind("cache.total"))
-    attributes = trace.attributes(places.tolist())
-    spans = trace.all.take(places)
-    found: dict[Key, _Counts] = {}
-    for at in spans.start.argsort(kind="stable").tolist():
-        said = attributes.get(int(places[at]), {})
-        counts = [int(said.get(f"vizdist.cache.{what}", 0)) for what in ("hits", "misses")]
-        found[str(spans.text("name")[at]), str(spans.task[at])] = _Counts(*counts)
-    return found
 
 
 def _reused_graphs(trace: Trace, steps: Sequence[StepInfo]) -> Mapping[int, bool]:
@@ -120,13 +74,12 @@ def _reused_graphs(trace: Trace, steps: Sequence[StepInfo]) -> Mapping[int, bool
 
 
 def _strip(
-    name: str, asked: Mapping[str, _Asked], told: Mapping[str, _Counts],
+    name: str, asked: Mapping[str, Lookups], told: Mapping[str, Counts],
     steps: Sequence[StepInfo], shown: range, reused: Mapping[int, bool],
 ) -> Strip:  # fmt: skip
     """`asked` and `told` are by task; one that never told its counts has those recorded."""
     seen = {
-        task: _Counts(int(one.is_hit.sum()), int((~one.is_hit).sum()))
-        for task, one in asked.items()
+        task: Counts(int(one.is_hit.sum()), int((~one.is_hit).sum())) for task, one in asked.items()
     }
     counts = {**seen, **told}.values()
     hits, misses = sum(one.hits for one in counts), sum(one.misses for one in counts)
@@ -148,7 +101,7 @@ def _strip(
 
 
 def _by_steps(
-    asked: Mapping[str, _Asked], steps: Sequence[StepInfo]
+    asked: Mapping[str, Lookups], steps: Sequence[StepInfo]
 ) -> Iterator[tuple[Array, Array]]:
     """Hits and misses by step, of each task; what came between two made the second one ready."""
     ends = np.array([step.end for step in steps])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved, tensor_of_key
+from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved, title_of
 from vizdist.analysis.critical_path import CriticalPath, critical_path
 from vizdist.analysis.graph_diff import GraphDiff, graph_diff
 from vizdist.analysis.loss_curve import LossCurve, Point, loss_curve
@@ -122,16 +122,11 @@ def _shown(trace: Trace, asked: int | None) -> StepInfo | None:
 def _on_path(trace: Trace, path: CriticalPath) -> dict[PathKey, int]:
     found: Counter[PathKey] = Counter()
     spans = trace.all.take(np.array([max(piece.place, 0) for piece in path.pieces]))
-    titles = map(_title, spans.text("name"), spans.text("key"))
+    titles = map(title_of, spans.text("name"), spans.text("key"))
     for piece, title in zip(path.pieces, titles, strict=True):
         name = title if piece.place >= 0 else ""
         found[PathKey(name, piece.part)] += piece.end - piece.start
     return dict(found)
-
-
-def _title(name: str, key: str) -> str:
-    """What runs or travels in a span: its op, or its tensor."""
-    return tensor_of_key(key) if key else name
 
 
 def largest_gap(lines: Sequence[Sequence[Point]]) -> tuple[int, float] | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
+from vizdist.store.details import hex_id
 from vizdist.store.trace import Trace
 
 
@@ -33,7 +34,7 @@ def lit_keys(trace: Trace, selection: Selection | None, number: int | None) -> L
     owner = int(trace.all.trace_lo[lit.selected[0]]) if len(lit.selected) else -1
     return {
         "keys": sorted(keys),
-        "spans": [f"{span:016x}" for span in spans.span.tolist()],
+        "spans": list(map(hex_id, spans.span.tolist())),
         "links": [name] if kind == "link" else [],
         "tensors": [name] if kind == "node" else [],
         "task": clients.get(owner, ""),

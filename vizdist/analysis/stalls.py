@@ -16,6 +16,7 @@ from vizdist.analysis.critical_path import Piece, pieces_of
 from vizdist.analysis.slow_step import REGISTRATION
 from vizdist.analysis.step_events import MID, StepEvents, step_events
 from vizdist.analysis.step_split import is_wait, leader_of, op_mask, paint
+from vizdist.analysis.waiting import union
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import RowInfo, StepInfo, Trace
@@ -163,7 +164,7 @@ def _without(found: Gaps, row: Array, ops: Spans) -> Gaps:
     for device in np.unique(found.row).tolist():
         own = found.take(np.flatnonzero(found.row == device))
         ran = ops.take(np.flatnonzero(row == device))
-        busy, free = _united(ran.start, ran.end)
+        busy, free = union(ran.start, ran.end)
         first = np.searchsorted(free, own.start, "right")
         pieces = np.searchsorted(busy, own.end, "left") - first + 1
         own, at = own.take(np.repeat(np.arange(len(pieces)), pieces)), _counted(first, pieces)
@@ -172,14 +173,6 @@ def _without(found: Gaps, row: Array, ops: Spans) -> Gaps:
         cut = own._replace(start=start, end=end)
         left.append(cut.take(np.flatnonzero(cut.length > 0)))
     return Gaps(*map(np.concatenate, zip(*left, strict=True))) if left else found
-
-
-def _united(start: Array, end: Array) -> tuple[Array, Array]:
-    """The same intervals by time, those that overlap or touch as one."""
-    order = np.argsort(start, kind="stable")
-    start, latest = start[order], np.maximum.accumulate(end[order])
-    is_first = np.append(True, start[1:] > latest[:-1])[: len(start)]
-    return start[is_first], latest[np.append(is_first[1:], True)[: len(start)]]
 
 
 def _counted(first: Array, lengths: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.bytes_moved import title_of
 from vizdist.analysis.critical_path import Piece
 from vizdist.analysis.slow_step import EXPLAINS, REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
@@ -60,8 +60,7 @@ def _where(trace: Trace, number: int) -> str:
 
 
 def _name(trace: Trace, cause: Piece) -> str:
-    key = _word(trace, "key", cause.place)
-    return tensor_of_key(key) if key else _word(trace, "name", cause.place)
+    return title_of(_word(trace, "name", cause.place), _word(trace, "key", cause.place))
 
 
 def _word(trace: Trace, column: str, place: int) -> str:

@@ -23,6 +23,11 @@ def step_numbers(trace: Trace) -> list[int]:
     return sorted({step.number for step in trace.steps})
 
 
+def clients_of(trace: Trace, number: int | None) -> list[str]:
+    """The tasks that run a step of this number, by name; each ran one of its own."""
+    return sorted({step.task for step in trace.steps if step.number == number})
+
+
 def shown_step(trace: Trace, wanted: int | None) -> int | None:
     """The wanted step if the trace holds it, else the one of median duration; None: no steps.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.bytes_moved import title_of
 from vizdist.analysis.critical_path import CriticalPath, path_of
 from vizdist.analysis.kept import kept
 from vizdist.analysis.stalls import stalls
@@ -67,7 +67,7 @@ def _stretches(trace: Trace, path: CriticalPath) -> list[Stretch]:
     rows = zip(known, spans.task.tolist(), *texts, spans.span.tolist(), strict=True)
     found: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
     for piece, task, kind, name, key, span in rows:
-        what = (kind, task, tensor_of_key(key) if key else name)
+        what = (kind, task, title_of(name, key))
         group = (piece.part, *(("", task, "") if piece.part == "other" else what))
         found.setdefault(group, []).append((piece.duration, span))
     made = [

@@ -1,13 +1,12 @@
 """The cards of Compare: a column a run, and how far two of them are apart."""
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.analysis.bytes_moved import Pair, device_title, task_of_device
+from vizdist.analysis.bytes_moved import Pair, short_device_titles
 from vizdist.analysis.compare import ComparedRun, Comparison, PathKey
 from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.step_split import CLASSES
@@ -72,7 +71,7 @@ def bytes_card(found: Comparison, lang: Lang) -> Component:
     bars = [_bytes_bar(run, most, lang) for run in found.runs]
     every = _beside([run.pairs for run in found.runs])
     ordered = sorted(every, key=lambda pair: -max(every[pair]))
-    titles = _titles(ordered)
+    titles = short_device_titles(device for pair in ordered for device in pair)
     rows = [Row(_pair(pair, titles), every[pair], "send") for pair in ordered[:MOST_ROWS]]
     table = [_table(found.runs, rows[:PAIR_ROWS], _size, lang)] if rows else []
     rest = _rest(found.runs, rows[PAIR_ROWS:], _size, lang)
@@ -110,16 +109,6 @@ def _path_head(key: PathKey, lang: Lang) -> list[Component | str]:
 def _path_words(key: PathKey, lang: Lang) -> str:
     word = t(f"shell.class.{key.part}", lang)
     return f"{key.name} · {word}" if key.name else word
-
-
-def _titles(pairs: Iterable[Pair]) -> dict[str, str]:
-    """Of each device: its task's name alone where that has no other device here."""
-    devices = dict.fromkeys(device for pair in pairs for device in pair)
-    counts = Counter(map(task_of_device, devices))
-    return {
-        device: task if counts[task := task_of_device(device)] == 1 else device_title(device)
-        for device in devices
-    }
 
 
 def _pair(pair: Pair, titles: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from vizdist.figures.graph_identity import StageFact
 from vizdist.figures.graph_passes import KINDS, PassChange
 from vizdist.figures.graph_stage import CUT_STAGES
 from vizdist.i18n import Lang, t
-from vizdist.i18n.units import micros, size
+from vizdist.i18n.units import size, us
 from vizdist.store.trace import StepInfo
 
 MOST = 12  #: lines of a list; the rest is counted
@@ -66,11 +66,6 @@ def pick(name: str, label: str) -> Component:
     """A name that selects its node."""
     data: dict[str, Any] = {"data-sel": f"node:{name}"}
     return html.Button(label, type="button", className="pick", title=name, **data)
-
-
-def us(ns: int) -> str:
-    """Whole µs; what is there is never shown as nothing."""
-    return f"{micros(ns)} µs" if ns >= 1000 or not ns else f"{ns:,} ns"
 
 
 # node

@@ -6,7 +6,7 @@ from typing import Any
 
 from vizdist.analysis.call_sequence import CLIENT, RECV, UNKNOWN, Bundle, Call, CallSequence
 from vizdist.i18n import Lang, t
-from vizdist.i18n.units import duration, micros, size
+from vizdist.i18n.units import duration, size, us
 
 Json = dict[str, Any]
 MOST = 40  #: calls of a bundle that can be looked at one by one, those that took longest
@@ -16,9 +16,7 @@ _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def time_text(ns: int) -> str:
     """Within a step: whole µs below 10 ms."""
-    if 0 < ns < 1000:
-        return f"{ns:,} ns"
-    return f"{micros(ns)} µs" if ns < 10_000_000 else str(duration(ns))
+    return us(ns) if ns < 10_000_000 else str(duration(ns))
 
 
 def method_title(method: str) -> str:

@@ -5,12 +5,12 @@ root of the time between them, so that 50 µs beside 8 ms are still seen.
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
-from vizdist.analysis.bytes_moved import device_title, task_of_device
+from vizdist.analysis.bytes_moved import device_title, short_device_titles
 from vizdist.analysis.mailbox import Transfer
 
 ROWS = 40  #: at a time
@@ -186,12 +186,4 @@ def _round_times(scale: float, room: float, apart: float = 0.22) -> list[int]:
 
 
 def short_titles(rows: Iterable[Transfer]) -> dict[str, str]:
-    """What devices are called: by their task where it has only one among these."""
-    devices = dict.fromkeys(device for row in rows for device in (row.source, row.target))
-    tasks = Counter(task_of_device(device) for device in devices)
-    return {
-        device: device_title(device)
-        if tasks[task_of_device(device)] > 1
-        else task_of_device(device)
-        for device in devices
-    }
+    return short_device_titles(device for row in rows for device in (row.source, row.target))

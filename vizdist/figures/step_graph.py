@@ -6,7 +6,7 @@ from typing import Any
 
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures, measure_nodes
-from vizdist.analysis.steps import shown_step
+from vizdist.analysis.steps import clients_of, shown_step
 from vizdist.figures.graph_passes import PassChange, passes_of
 from vizdist.store.problems import Problem
 from vizdist.store.trace import StepInfo, Trace
@@ -46,7 +46,7 @@ def step_graph(trace: Trace, number: int | None, task: str = "") -> StepGraph:
     Of several tasks the first by name, so that the next step shows the same one.
     """
     shown = shown_step(trace, number)
-    tasks = tuple(sorted({info.task for info in trace.steps if info.number == shown}))
+    tasks = tuple(clients_of(trace, shown))
     chosen = task if task in tasks else next(iter(tasks), "")
     step = trace.step(shown, chosen) if shown is not None else None
     table = trace.graph(step)

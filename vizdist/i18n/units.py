@@ -46,6 +46,11 @@ def micros(ns: float) -> str:
     return f"{round(ns / _US):,}"
 
 
+def us(ns: int) -> str:
+    """Whole µs; what is there is never shown as nothing."""
+    return f"{micros(ns)} µs" if ns >= 1000 or not ns else f"{ns:,} ns"
+
+
 def size(num_bytes: float) -> Quantity:
     """Bytes in binary units: 52 B, 1.04 KiB, 784 KiB, 31.1 MiB."""
     value, units = float(num_bytes), ["B", "KiB", "MiB", "GiB"]

@@ -11,9 +11,9 @@ from vizdist.analysis.cache_strips import cache_strips
 from vizdist.analysis.call_sequence import CallSequence, call_sequence
 from vizdist.analysis.lit_keys import LitKeys, lit_keys
 from vizdist.analysis.mailbox import Mailbox, Traffic, crosses, mailbox
-from vizdist.analysis.mechanisms.calls import methods_of
+from vizdist.analysis.mechanisms.calls import Method, methods_of, methods_of_run
 from vizdist.analysis.selection import Selection
-from vizdist.analysis.steps import shown_step
+from vizdist.analysis.steps import clients_of, shown_step
 from vizdist.components.cache_strips import cache_strips_table
 from vizdist.components.call_table import call_table
 from vizdist.components.callbacks import callback, clientside
@@ -106,12 +106,8 @@ def _request(trace: Trace, step: int | None, task: str | None) -> StepInfo | Non
     number = shown_step(trace, step)
     if number is None:
         return None
-    tasks = _clients(trace, number)
+    tasks = clients_of(trace, number)
     return trace.step(number, task if task in tasks else tasks[0])
-
-
-def _clients(trace: Trace, number: int) -> list[str]:
-    return sorted({one.task for one in trace.steps if one.number == number})
 
 
 def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
@@ -150,7 +146,7 @@ def _counted(found: CallSequence | None, lang: Lang) -> str:
 
 
 def _choice_of_client(trace: Trace, step: StepInfo, lang: Lang) -> list[Component]:
-    tasks = _clients(trace, step.number)
+    tasks = clients_of(trace, step.number)
     if len(tasks) < 2:
         return []
     options = [html.Option(task, value=task, selected=task == step.task) for task in tasks]
@@ -195,7 +191,7 @@ def register(app: Dash, library: Library) -> None:
             link_matrices(_traffic(mailbox(trace, request)), lang),
             cache_strips_table(cache_strips(trace, request), request.number, lang),
             call_table(_methods(trace, request), lang),
-            call_table(_methods(trace, None), lang),
+            call_table(methods_of_run(trace), lang),
             _counted(found, lang),
             call_lines(found, lang) if found else {"none": t("rendezvous.calls.none", lang)},
         )
@@ -213,9 +209,6 @@ def register(app: Dash, library: Library) -> None:
     clientside(app, "rendezvous.mjs", "show", drawn, *shown)
 
 
-def _methods(trace: Trace, request: StepInfo | None) -> Any:
-    """Of one request, or of the whole run."""
-    if request is None:
-        return methods_of(trace, trace.all.take(trace.all.is_kind("rpc.client")))
+def _methods(trace: Trace, request: StepInfo) -> list[Method]:
     spans = trace.all.take(trace.step_places(request))
     return methods_of(trace, spans.take(spans.is_kind("rpc.client")))

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from vizdist.analysis.replay import replay_of
-from vizdist.analysis.steps import asked_step
+from vizdist.analysis.steps import asked_step, clients_of
 from vizdist.figures.replay import replay_bytes
 from vizdist.routes.traces import TraceId
 from vizdist.store.library import Library
@@ -26,7 +26,7 @@ def replay_routes(library: Library) -> APIRouter:
             raise TraceError(f"trace {trace} holds no step")
         shown = asked_step(opened, step)
         number = opened.steps[-1].number if shown is None else shown  # none may be whole
-        tasks = sorted({info.task for info in opened.steps if info.number == number})
+        tasks = clients_of(opened, number)
         found = opened.step(number, task if task in tasks else tasks[0])
         body = replay_bytes(opened, replay_of(opened, found), tasks)
         return Response(body, media_type="application/octet-stream")

@@ -34,9 +34,8 @@ from vizdist.store.otlp_spans import (
 from vizdist.store.trace import Trace
 
 REDACTED: Final = "redacted"
-LONG_NUMBER: Final = (
-    6  #: digits; shorter ones tell an index or a size, longer ones may tell anything
-)
+#: digits; shorter numbers tell an index or a size, longer ones may tell anything
+LONG_NUMBER: Final = 6
 
 #: attributes whose text says nothing of whose run it was
 KEPT_TEXTS: Final = frozenset(

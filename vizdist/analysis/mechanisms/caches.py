@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from vizdist.analysis.cache_lookups import lookups, totals
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
@@ -41,38 +40,23 @@ def find(one: OneStep) -> Caches | None:
     roots = one.attributes(one.spans.is_kind("session.run"))
     graph_hit = roots[0].get("vizdist.cache.hit") if roots else None
     found = _asked(one)
-    for key, hits, misses in _totals(one):
-        known = found.get(key, Cache(*key))
-        found[key] = replace(known, run_hits=hits, run_misses=misses)
+    for (cache, task), counts in totals(one.trace).items():
+        known = found.get((task, cache), Cache(task, cache))
+        run_hits, run_misses = counts
+        found[task, cache] = replace(known, run_hits=run_hits, run_misses=run_misses)
     if not found and graph_hit is None:
         return None
     return Caches(graph_hit, [found[key] for key in sorted(found)])
 
 
 def _asked(one: OneStep) -> dict[Key, Cache]:
-    spans = one.trace.all
-    places = np.flatnonzero(spans.is_kind("cache.get") & (spans.start < one.step.end))
-    attributes = one.trace.attributes(places.tolist())
-    asked = spans.take(places)
-    names = zip(asked.task.tolist(), asked.text("name").tolist(), strict=True)
-    found: dict[Key, Cache] = {}
-    for place, key in zip(places.tolist(), names, strict=True):
-        known = found.get(key, Cache(*key))
-        is_hit = bool(attributes.get(place, {}).get("vizdist.cache.hit"))
-        found[key] = replace(known, hits=known.hits + is_hit, misses=known.misses + (not is_hit))
+    found = {}
+    for (cache, task), own in lookups(one.trace).items():
+        is_hit = own.is_hit[own.at < one.step.end]
+        if len(is_hit):
+            hits = int(is_hit.sum())
+            found[task, cache] = Cache(task, cache, hits, len(is_hit) - hits)
     return found
-
-
-def _totals(one: OneStep) -> Iterator[tuple[Key, int, int]]:
-    """By time: the last word of a cache counts, as it is told whenever a session ends."""
-    spans = one.trace.all
-    places = np.flatnonzero(spans.is_kind("cache.total"))
-    attributes = one.trace.attributes(places.tolist())
-    told = spans.take(places)
-    for at in told.start.argsort(kind="stable").tolist():
-        said = attributes.get(int(places[at]), {})
-        hits, misses = (int(said.get(f"vizdist.cache.{what}", 0)) for what in ("hits", "misses"))
-        yield (str(told.task[at]), str(told.text("name")[at])), hits, misses
 
 
 def tell(found: Caches, lang: Lang) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.kept import kept
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.analysis.waiting import task_numbers
@@ -60,6 +61,11 @@ def methods_of(trace: Trace, calls: Spans) -> list[Method]:
         for part in parts
     ]
     return sorted(found, key=lambda one: (one.method, one.client, one.server))
+
+
+@kept()
+def methods_of_run(trace: Trace) -> list[Method]:
+    return methods_of(trace, trace.all.take(trace.all.is_kind("rpc.client")))
 
 
 def _method(calls: Spans, client: str, server: str) -> Method:

@@ -475,6 +475,10 @@ export function mount(selector, create) {
   visit();
 }
 
+/** A text of the catalogue with values put in for their names. */
+export const fill = (text, values) =>
+  text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
+
 /** `window.__vizdist`: how a test asks the picture what it shows. */
 export function expose(api) {
   globalThis.__vizdist = api;

@@ -2,6 +2,8 @@
 // stood, what is added grows out of the edge or node that it belongs to. Pure: payloads in, at any
 // share of the way boxes, bands, tiles, links and wires out.
 
+import { pointAt } from "./shapes.mjs";
+
 const mean = (a, b, share) => a + (b - a) * share;
 
 /** How two payloads hang together; `at(share)` is the picture between them. */
@@ -208,16 +210,6 @@ function shares(points) {
   }
   const whole = far.at(-1) || 1;
   return far.map((length) => length / whole);
-}
-
-/** The point at a share of a line. */
-export function pointAt(points, share) {
-  const along = shares(points);
-  const i = Math.max(1, along.findIndex((far) => far >= share));
-  if (points.length < 2) return points[0];
-  const [[ax, ay], [bx, by]] = [points[i - 1], points[i]];
-  const part = (share - along[i - 1]) / (along[i] - along[i - 1] || 1);
-  return [mean(ax, bx, part), mean(ay, by, part)];
 }
 
 function between(start, points, share) {

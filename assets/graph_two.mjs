@@ -1,10 +1,10 @@
 // Two stages over one another: the earlier one above, dotted lines from each node to itself, and
 // numbers on the edges that the cut between them goes through.
 
-import { font, grouped, haloText } from "./core.mjs";
+import { fill, font, grouped, haloText } from "./core.mjs";
 import { drawGraph } from "./graph_draw.mjs";
-import { pointAt } from "./graph_morph.mjs";
 import { place, stroke } from "./graph_wires.mjs";
+import { pointAt } from "./shapes.mjs";
 
 export const APART = 96; // layout pixels between the two pictures: a title and air
 export const HEAD = 40; // above the upper one: its title
@@ -49,12 +49,13 @@ export function saidOf(words, upper, lower) {
   const cut = cutsBetween(upper, lower).length;
   const [above, below] = [counts(upper), counts(lower)];
   const added = Math.max(0, below.nodes - (above.nodes - above.gone));
-  const fill = (text, values) => Object.entries(values)
-    .reduce((said, [name, value]) => said.replace(`{${name}}`, grouped(value)), text ?? "");
+  const say = (text, values) => fill(text ?? "", Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, grouped(value)]),
+  ));
   const isSame = lower.payload.isCut && !cut && !added;
   return [
-    fill(words.two[`upper.${upper.payload.stage}`], { ...above, cut }),
-    fill(words.two[isSame ? "lower.same" : `lower.${lower.payload.stage}`], { ...below, added }),
+    say(words.two[`upper.${upper.payload.stage}`], { ...above, cut }),
+    say(words.two[isSame ? "lower.same" : `lower.${lower.payload.stage}`], { ...below, added }),
   ];
 }
 

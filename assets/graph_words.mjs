@@ -1,7 +1,7 @@
 // What a pointer is told about the thing under it: a line of name, value, unit; then in words why a
 // node is where it is, how it came to be in this stage, why the next one does without it.
 
-import { formatBytes, formatNs } from "./core.mjs";
+import { fill, formatBytes, formatNs } from "./core.mjs";
 
 export const countOf = (words, number) =>
   (number === 1 ? words.node : words.nodes).replace("{count}", number);
@@ -35,8 +35,7 @@ function placeOf({ path, words, state }, id) {
 }
 
 /** A text of the catalogue without its bold marks, with what it names put in. */
-const plain = (text, values) => (text ?? "").replaceAll("**", "")
-  .replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+const plain = (text, values) => fill((text ?? "").replaceAll("**", ""), values);
 
 const TEXTS = {
   bundle({ over, words }, { id }) {

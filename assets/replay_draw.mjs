@@ -9,7 +9,7 @@ import { ROUND, TAGS, hueOf } from "./graph_model.mjs";
 import { place, stroke, touch } from "./graph_wires.mjs";
 import { FLAG, LOST, TAKEN, WAITING, endOf, isDeadAt, keyHas, openKeys } from "./replay_model.mjs";
 import { tensorOf } from "./replay_words.mjs";
-import { roundRect } from "./shapes.mjs";
+import { lengthsOf, pointAt, roundRect } from "./shapes.mjs";
 
 const TOKEN = 13; // radius
 const APART = 0.16; // of a wire: nearer ones stand side by side
@@ -33,24 +33,7 @@ export function ramp(theme) {
 
 export const colourOf = (theme, iteration) => ramp(theme)[Math.max(0, iteration) % 4];
 
-const lengthsOf = (points) => points.slice(1)
-  .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
 const lengthOf = (points) => Math.max(1, lengthsOf(points).reduce((sum, one) => sum + one, 0));
-
-/** The point of a polyline at a share of its length, 0 … 1. */
-export function pointAt(points, share) {
-  const lengths = lengthsOf(points);
-  let rest = Math.min(1, Math.max(0, share)) * lengths.reduce((sum, length) => sum + length, 0);
-  for (const [i, length] of lengths.entries()) {
-    if (rest <= length || i === lengths.length - 1) {
-      const part = length ? Math.min(1, rest / length) : 0;
-      const [[ax, ay], [bx, by]] = [points[i], points[i + 1]];
-      return [ax + (bx - ax) * part, ay + (by - ay) * part];
-    }
-    rest -= length;
-  }
-  return points[0];
-}
 
 export function drawReplay(ctx, scene) {
   for (const tile of scene.tiles) drawTileState(ctx, scene, tile);

@@ -1,12 +1,12 @@
 // What stands beside the picture, in words: mailboxes, ready queues, iterations, control loops;
 // and all events as a table.
 
-import { formatBytes, formatNs, grouped } from "./core.mjs";
+import { fill, formatBytes, formatNs, grouped } from "./core.mjs";
 import {
   CALL, EARLY, FLAG, FLIGHT, SERVE, STATES, TAKEN, WAITING, countStates, deadSent, endOf,
   isDeadAt, isThere, keyHas, keyText, machines, openKeys, queues, spanOf, turnStates, upTo,
 } from "./replay_model.mjs";
-import { fill, nameOf, placeName, shortName, tell, tensorOf } from "./replay_words.mjs";
+import { nameOf, placeName, shortName, tell, tensorOf } from "./replay_words.mjs";
 
 const MOST_KEYS = 40;
 const MOST_READY = 6;

@@ -1,12 +1,14 @@
 // The transport of the replay: buttons, keys, unit, speed, scrubber with a stripe for every
 // iteration, and the sentence. The view is told what to do; it says what to show.
 
-import { Surface, font, formatNs, gestures, grouped, onThemeChange, readTheme } from "./core.mjs";
+import {
+  Surface, fill, font, formatNs, gestures, grouped, onThemeChange, readTheme,
+} from "./core.mjs";
 import { markChoice } from "./graph_controls.mjs";
 import { colourOf } from "./replay_draw.mjs";
 import { OP, endOfReplay } from "./replay_model.mjs";
 import { make } from "./replay_panels.mjs";
-import { fill, placeName, sentence } from "./replay_words.mjs";
+import { placeName, sentence } from "./replay_words.mjs";
 import { roundRect } from "./shapes.mjs";
 
 const MOST_LANES = 4;

@@ -1,6 +1,6 @@
 // What happens at an instant, in one sentence; pure. `words` are those of the catalogue.
 
-import { formatBytes, formatNs, grouped } from "./core.mjs";
+import { fill, formatBytes, formatNs, grouped } from "./core.mjs";
 import { FLAG, NO_LOOP, endOf, keyHas, upTo } from "./replay_model.mjs";
 
 /** What tells most, if several things happen at one instant. */
@@ -111,7 +111,3 @@ function valuesOfKey(replay, row, now) {
     way: formatNs(now - key.met[row]),
   };
 }
-
-/** Puts values into a text. */
-export const fill = (text, values) =>
-  text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));

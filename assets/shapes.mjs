@@ -107,3 +107,23 @@ export function focusRing(ctx, theme, x, y, w, h, radius = 8) {
   ctx.stroke();
   ctx.restore();
 }
+
+// ---- polylines ----
+
+export const lengthsOf = (points) => points.slice(1)
+  .map(([x, y], i) => Math.hypot(x - points[i][0], y - points[i][1]));
+
+/** The point of a polyline at a share of its length, 0 … 1. */
+export function pointAt(points, share) {
+  const lengths = lengthsOf(points);
+  let rest = Math.min(1, Math.max(0, share)) * lengths.reduce((sum, length) => sum + length, 0);
+  for (const [i, length] of lengths.entries()) {
+    if (rest <= length || i === lengths.length - 1) {
+      const part = length ? Math.min(1, rest / length) : 0;
+      const [[ax, ay], [bx, by]] = [points[i], points[i + 1]];
+      return [ax + (bx - ax) * part, ay + (by - ay) * part];
+    }
+    rest -= length;
+  }
+  return points[0];
+}

@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { buildModel } from "../../assets/graph_model.mjs";
-import { planMorph, pointAt } from "../../assets/graph_morph.mjs";
+import { planMorph } from "../../assets/graph_morph.mjs";
 import { pathIn } from "../../assets/graph_marks.mjs";
 import { cutsBetween, saidOf } from "../../assets/graph_two.mjs";
+import { pointAt } from "../../assets/shapes.mjs";
 
 const node = (id, more = {}) => ({
   id, tile: id, op: "MatMul", coming: "", origin: "", going: "", time: 0, wait: 0, queueing: 0,

@@ -1,17 +1,19 @@
 // The replay's arithmetic: the state at an instant, going on by a unit, what a selection means.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { fill } from "../../assets/core.mjs";
 import {
   FLAG, NO_LOOP, OP, RECV, SEND, TURN, beginOf, countStates, endOfReplay, find, frame, index,
   innerLoops, keyState, openKeys, positionOf, queues, shareOf, spanOf, STATES, stepFrom, timeAt,
   turnStates, upTo,
 } from "../../assets/replay_model.mjs";
 import { wireAmount } from "../../assets/graph_wires.mjs";
-import { pointAt, tileStates } from "../../assets/replay_draw.mjs";
+import { tileStates } from "../../assets/replay_draw.mjs";
 import { atAnInstant } from "../../assets/replay_map.mjs";
 import { idleText } from "../../assets/replay_panels.mjs";
 import { lanesOf } from "../../assets/replay_transport.mjs";
-import { fill, sentence } from "../../assets/replay_words.mjs";
+import { sentence } from "../../assets/replay_words.mjs";
+import { pointAt } from "../../assets/shapes.mjs";
 
 const EVENTS = ["end", "taken", "sent", "asked", "turn_end", "turn_begin", "ready", "start"];
 const NEVER = Infinity;

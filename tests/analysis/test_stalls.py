@@ -10,20 +10,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from tests.analysis.timed_run import recording
 from tests.fakes import FakeClock
 from tests.store.sample_trace import EPOCH, write_trace
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph, Node
 from tracer.model.graph_builder import GraphBuilder
-from tracer.model.step import trace_of_step
-from tracer.model.trace_folder import Manifest
 from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
-from tracer.record.manifest import update_manifest, write_manifest
-from tracer.record.recorder import RUN_ID, Recorder
-from tracer.record.sink import Sink
 from tracer.runtime.near_cluster import NearCluster
-from tracer.runtime.session import Session, Tracing
+from tracer.runtime.session import Session
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, gaps, stalls
 from vizdist.analysis.stalls_told import KEYS, told
 from vizdist.figures.findings import step_findings
@@ -70,33 +66,19 @@ def sleeping(clock: FakeClock, slow: str) -> Callable[[str], OpDef]:
 
 def captured(folder: Path, op: str) -> Trace:
     """A step in which ops of this type take 7 ms."""
-    trace, scratch = folder / "x.trace", folder / "scratch"
-    for made in (trace, scratch):
-        made.mkdir()
     clock = FakeClock()
-    write_manifest(trace, Manifest("r", started_ns=clock.now_ns()))
-    recorders = {t: Recorder(scratch, str(t), {RUN_ID: "r"}, clock=clock) for t in CLUSTER.tasks()}
-    tracing = Tracing(
-        recorders[WORKER_0], trace_of_step("r", "run", 0), lambda n: trace_of_step("r", "run", n)
-    )
     with (
+        recording(folder, clock, str(WORKER_0)) as (recorder_of, tracing),
         NearCluster(
             CLUSTER,
-            recorder_of=recorders.__getitem__,
+            recorder_of=recorder_of,
             clock=clock,
             lookup=sleeping(clock, op),
         ) as cluster,
         Session(cluster.masters[WORKER_0], chain(), tracing) as session,
     ):
         session.run("after:0", {"x:0": torch.ones(1)})
-    for recorder in recorders.values():
-        recorder.close()
-    sink = Sink(trace, scratch)
-    sink.turn(clock.now_ns(), at_end=True)
-    sink.tell()
-    sink.close()
-    update_manifest(trace, lambda manifest: setattr(manifest, "outcome", "done"))
-    return open_trace(trace)
+    return open_trace(folder / "x.trace")
 
 
 def of_task(trace: Trace, task: str) -> list[Stall]:

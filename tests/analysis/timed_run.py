@@ -96,7 +96,7 @@ def timed_run(
     clock = FakeClock()
     spec = ClusterSpec.of_counts(ps=1, worker=2)
     with (
-        _recording(folder, clock) as (recorder_of, tracing),
+        recording(folder, clock) as (recorder_of, tracing),
         _Cluster(spec, timed, clock, recorder_of=recorder_of, executor=executor) as cluster,
         Session(cluster.masters[WORKER_0], graph, tracing) as session,
     ):
@@ -110,7 +110,7 @@ def gpu_run(folder: Path, took: int, launch: int, copy: int) -> Trace:
     driver = FakeDriver()
     driver.copy_ns = copy
     with (
-        _recording(folder, driver.clock) as (recorder_of, tracing),
+        recording(folder, driver.clock) as (recorder_of, tracing),
         NearCluster(
             ClusterSpec.of_counts(worker=1),
             devices={WORKER_0: ("cuda:0", "cuda:0")},
@@ -127,13 +127,16 @@ def gpu_run(folder: Path, took: int, launch: int, copy: int) -> Trace:
 
 
 @contextmanager
-def _recording(
-    folder: Path, clock: FakeClock
+def recording(
+    folder: Path, clock: FakeClock, client: str = "client"
 ) -> Iterator[tuple[Callable[[TaskName], Recorder], Tracing]]:
-    """Gives recorders and a client's tracing; what they recorded is then in `x.trace`."""
+    """Gives recorders and a client's tracing; what they recorded is then in `x.trace`.
+
+    `client` is the task that the client's spans are told of.
+    """
     out, scratch = folder / "x.trace", folder / "scratch"
-    for made in (folder, out, scratch):
-        made.mkdir()
+    for made in (out, scratch):
+        made.mkdir(parents=True)
     write_manifest(out, Manifest("r", started_ns=clock.now_ns()))
     recorders: dict[str, Recorder] = {}
 
@@ -144,7 +147,7 @@ def _recording(
 
     run = trace_of_step("r", "run", 0)
     contexts = partial(trace_of_step, "r", "run")
-    yield recorder_of, Tracing(recorder_of("client"), run, contexts)
+    yield recorder_of, Tracing(recorder_of(client), run, contexts)
     for recorder in recorders.values():
         recorder.close()
     sink = Sink(out, scratch)

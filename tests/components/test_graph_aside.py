@@ -8,12 +8,13 @@ import pytest
 from tests.figures.golden_stages import device_rows
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import Measured, StepMeasures
-from vizdist.components.graph_aside import aside, gone, us
+from vizdist.components.graph_aside import aside, gone
 from vizdist.components.graph_toolbar import clients, stops
 from vizdist.figures.graph_facts import facts_of
 from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.partitioned_graph import stage_counts
 from vizdist.i18n import Lang
+from vizdist.i18n.units import us
 from vizdist.store.trace import StepInfo
 
 MLP = "viii_mlp_ref_2ps__grpc"

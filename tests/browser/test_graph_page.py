@@ -108,6 +108,13 @@ def picture(page: Page) -> dict[str, Any]:
     return state
 
 
+def found(page: Page) -> dict[str, Any]:
+    """Where the canvas lit what is selected: it hears of a selection on a way of its own."""
+    page.wait_for_function("() => window.__vizdist.state().found")
+    lit: dict[str, Any] = picture(page)["found"]
+    return lit
+
+
 def at(page: Page, kind: str, name: str) -> tuple[float, float]:
     x, y = page.evaluate("([type, id]) => window.__vizdist.where({type, id})", [kind, name])
     return x, y
@@ -137,7 +144,7 @@ def test_a_click_on_an_op_is_in_the_address_the_strip_and_the_aside(
     expect(page.locator("#graph-facts")).to_contain_text("worker:0 / CPU:0")
     page.reload()
     ready(page)
-    assert picture(page)["found"]["node"] == "fc1/addmm"
+    assert found(page)["node"] == "fc1/addmm"
     page.go_back()
     expect(page).not_to_have_url(re.compile("sel="))
 
@@ -288,7 +295,7 @@ def test_a_key_folds_the_scope_of_a_node_and_opens_it_again(tab: Tab, served: Da
     page.keyboard.press("e")
     expect(page).to_have_url(re.compile("folded=fc1"))
     page.wait_for_function("n => window.__vizdist.state().tiles < n", arg=before)
-    assert picture(page)["found"]["node"] == "fc1/addmm"
+    assert found(page)["node"] == "fc1/addmm"
     page.keyboard.press("e")
     tiles(page, before)
 
@@ -303,7 +310,7 @@ def test_what_a_search_picks_is_lit_also_inside_a_folded_scope(
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("sel=node:net/layer7/n74"))
     expect(page.locator("#graph-facts .name")).to_have_text("net/layer7/n74")
-    assert picture(page)["found"]["tile"].startswith("net/layer7/* ")
+    assert found(page)["tile"].startswith("net/layer7/* ")
 
 
 def test_the_legend_names_what_heat_measures_and_its_scale(tab: Tab, served: Dashboard) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,19 @@ def told(run: ToldRun, number: int = 1) -> dict[str, Strip]:
     return {strip.cache: strip for strip in cache_strips(one.trace, one.step).strips}
 
 
-def ask(run: ToldRun, cache: str, *, hit: bool, task: str = "worker:0") -> None:
-    run.span("cache.get", name=cache, task=task, cache__key="k", cache__hit=hit)
+def ask(run: ToldRun, cache: str, *, hit: bool, task: str = "worker:0", session: str = "") -> None:
+    run.span("cache.get", name=cache, task=task, cache__key="k", cache__hit=hit, **owner(session))
 
 
-def tell(run: ToldRun, cache: str, hits: int, misses: int, task: str = "worker:0") -> None:
-    run.span("cache.total", name=cache, task=task, cache__hits=hits, cache__misses=misses)
+def tell(
+    run: ToldRun, cache: str, hits: int, misses: int, task: str = "worker:0", session: str = ""
+) -> None:
+    own = owner(session)
+    run.span("cache.total", name=cache, task=task, cache__hits=hits, cache__misses=misses, **own)
+
+
+def owner(session: str) -> Any:
+    return {"session__handle": session} if session else {}
 
 
 def test_a_miss_before_a_step_made_it_ready(run: ToldRun) -> None:
@@ -116,16 +124,79 @@ def test_as_many_steps_are_shown_as_fit_with_the_one_looked_at_among_them(run: T
     assert set(shown(30).strips[0].cells) == {""}  # its miss was twenty steps before
 
 
+def test_sessions_of_a_task_are_added_and_what_it_counts_on_is_not(run: ToldRun) -> None:
+    """ps:0 has a cache of graphs for each session, and one rendezvous table for all of them."""
+    with run.step(1):
+        pass
+    for session, counted in (("a", 10), ("b", 25)):
+        tell(run, "graph_handle", 20, 1, task="ps:0", session=session)
+        tell(run, "rendezvous", counted, counted, task="ps:0")
+    found = told(run)
+    assert (found["graph_handle"].hits, found["graph_handle"].misses) == (40, 2)
+    assert (found["rendezvous"].hits, found["rendezvous"].misses) == (25, 25)
+
+
+def test_a_task_that_was_started_anew_counts_from_nought_and_its_lives_are_added(
+    run: ToldRun,
+) -> None:
+    with run.step(1):
+        pass
+    for hits, misses in ((10, 4), (15, 4), (3, 2), (7, 2)):  # killed after the second
+        tell(run, "rendezvous", hits, misses, task="ps:0")
+    strip = told(run)["rendezvous"]
+    assert (strip.hits, strip.misses) == (22, 6)
+
+
+def test_lookups_of_another_client_are_not_drawn_as_those_of_this_one(run: ToldRun) -> None:
+    """Both ask ps:0 for graphs, one after the other; each strip holds what its own session did."""
+    ask(run, "graph_handle", hit=False, task="ps:0", session="a")
+    with run.step(1, session__handle="a"):
+        pass
+    ask(run, "graph_handle", hit=False, task="ps:0", session="b")
+    ask(run, "channel", hit=False, task="worker:1")
+    with run.step(1, task="worker:1", session__handle="b"):
+        pass
+    with run.step(2, session__handle="a"):
+        ask(run, "recv_response", hit=True, task="ps:0")
+    with run.step(2, task="worker:1", session__handle="b"):
+        ask(run, "recv_response", hit=False, task="ps:0")
+    one = run.one_step(1)
+    drawn = {
+        task: {
+            strip.cache: list(strip.cells)
+            for strip in cache_strips(one.trace, one.trace.step(1, task)).strips
+        }
+        for task in ("worker:0", "worker:1")
+    }
+    assert drawn == {
+        "worker:0": {"channel": ["", ""], "graph_handle": ["miss", ""], "recv_response": ["", "hit"]},
+        "worker:1": {
+            "channel": ["miss", ""],
+            "graph_handle": ["miss", ""],
+            "recv_response": ["", "miss"],
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lang", "words"), [("en", "no lookup recorded"), ("zh", "没有记录到查询")]
+)
+def test_an_empty_cell_says_that_no_lookup_was_recorded(lang: Lang, words: str) -> None:
+    found = CacheStrips([1], [Strip("channel", [""], 0, 0)])
+    text = "".join(map(markup, cache_strips_table(found, 1, lang)))
+    assert text.count(words) == 2, "in the cell and in the legend"
+
+
 def recount(trace: Trace, cache: str) -> Sequence[int]:
-    """Hits and misses of a cache as its tasks told them last."""
+    """Hits and misses of a cache as its tasks told them last, and each session of its own."""
     last = {}
     for place in sorted(trace.mask(kinds=["cache.total"]).nonzero()[0].tolist(),
                         key=lambda at: trace.all.start[at]):  # fmt: skip
         span = trace.span(int(trace.all.span[place]))
-        last[span.task, span.name] = [
+        last[span.task, span.name, span.attributes.get("vizdist.session.handle")] = [
             int(span.attributes[f"vizdist.cache.{what}"]) for what in ("hits", "misses")
         ]
-    counts = [count for (_, name), count in last.items() if name == cache]
+    counts = [count for (_, name, _), count in last.items() if name == cache]
     return [sum(column) for column in zip(*counts, strict=True)]
 
 

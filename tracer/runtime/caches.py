@@ -11,6 +11,7 @@ from itertools import count
 from typing import Generic, TypeVar
 
 from tracer.model.step import SpanContext
+from tracer.record.open_span import RareSpan
 from tracer.record.recorder import NO_RECORDER, Recorder
 
 K = TypeVar("K")
@@ -55,33 +56,48 @@ class Tally:
         return self._misses.read()
 
 
-def tell_totals(recorder: Recorder, context: SpanContext, tallies: Iterable[Tally]) -> None:
+def tell_totals(
+    recorder: Recorder, context: SpanContext, tallies: Iterable[Tally], session: str = ""
+) -> None:
+    """`session` is the handle of the one whose caches these are, "" of caches of the task."""
     for tally in tallies:
         with recorder.span("cache.total", context, name=tally.name) as span:
+            _tell_session(span, session)
             span.set("vizdist.cache.hits", tally.hits)
             span.set("vizdist.cache.misses", tally.misses)
 
 
 def tell_lookup(
-    recorder: Recorder, context: SpanContext, cache: str, key: str, *, hit: bool
+    recorder: Recorder, context: SpanContext, cache: str, key: str, *, hit: bool, session: str = ""
 ) -> None:
     with recorder.span("cache.get", context, name=cache) as span:
+        _tell_session(span, session)
         span.set("vizdist.cache.key", key)
         span.set("vizdist.cache.hit", hit)
+
+
+def _tell_session(span: RareSpan, session: str) -> None:
+    if session:
+        span.set("vizdist.session.handle", session)
 
 
 class Cache(Generic[K, V]):
     """Get or make. `make` runs under the cache's lock, once a key; if it raises, nothing is kept.
 
-    `told` is how a key is called in the trace.
+    `told` is how a key is called in the trace, `session` the handle of the one that has the cache.
     """
 
     def __init__(
-        self, name: str, recorder: Recorder = NO_RECORDER, told: Callable[[K], str] = str
+        self,
+        name: str,
+        recorder: Recorder = NO_RECORDER,
+        told: Callable[[K], str] = str,
+        session: str = "",
     ) -> None:
         self.tally = Tally(name)
         self._recorder = recorder
         self._told = told
+        self._session = session
         self._lock = threading.Lock()
         self._held: dict[K, V] = {}
 
@@ -89,8 +105,9 @@ class Cache(Generic[K, V]):
         with self._lock:
             hit = key in self._held
             if context.sampled:
-                told = self._told(key)
-                tell_lookup(self._recorder, context, self.tally.name, told, hit=hit)
+                told, session = self._told(key), self._session
+                name = self.tally.name
+                tell_lookup(self._recorder, context, name, told, hit=hit, session=session)
             (self.tally.hit if hit else self.tally.miss)()
             if not hit:
                 self._held[key] = make()

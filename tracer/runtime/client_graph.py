@@ -133,9 +133,12 @@ class GraphMaker:
         with self.recorder.span("graph.partition", self.context) as span:
             lives = {device.name: device.incarnation for device in self.devices}
             for task in self.workers:
+                # asked when the session was made
                 tell_lookup(
-                    self.recorder, span.context, "device_status", str(task), hit=True
-                )  # asked when the session was made
+                    *(self.recorder, span.context, "device_status", str(task)),
+                    hit=True,
+                    session=self.session,
+                )
             partitions = partition_by_worker(placed, lives)
             tell_partition(span.set, "worker", partitions)
         if not signature.is_partial:  # else work may wait for a feed of a later call

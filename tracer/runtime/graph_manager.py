@@ -26,11 +26,14 @@ _handles = random.SystemRandom()
 
 
 class GraphManager:
-    def __init__(self, env: WorkerEnv) -> None:
+    """`session` is the handle of the one whose graphs these are."""
+
+    def __init__(self, env: WorkerEnv, session: str = "") -> None:
         self._env = env
+        self._session = session
         self._graphs: dict[str, RegisteredGraph] = {}
         self._kernels: Cache[tuple[str, str], Kernel]  # the session's op segment
-        self._kernels = Cache("kernel", env.recorder, " on ".join)
+        self._kernels = Cache("kernel", env.recorder, " on ".join, session)
         self._handles = Tally("graph_handle")
 
     def register(self, graph: Graph, context: SpanContext, graph_id: str) -> str:
@@ -50,7 +53,8 @@ class GraphManager:
             is_alone = self._env.task.job == LOCALHOST and waits_for_nobody
             self._graphs[handle] = RegisteredGraph(executors, ends, is_alone=is_alone)
             self._handles.miss()
-            tell_lookup(recorder, span.context, "graph_handle", handle, hit=False)
+            session = self._session
+            tell_lookup(recorder, span.context, "graph_handle", handle, hit=False, session=session)
         return handle
 
     def _cut(self, graph: Graph, context: SpanContext, graph_id: str) -> list[Partition]:

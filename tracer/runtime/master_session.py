@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from operator import attrgetter
 
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph, GraphError, Node
@@ -68,7 +69,8 @@ class MasterSession:
         self._changed = threading.Condition()
         self._extending = threading.Lock()
         self._made: Cache[Signature, ClientGraph]
-        self._made = Cache("client_graph", maker.recorder, lambda signature: signature.graph_id)
+        told = attrgetter("graph_id")
+        self._made = Cache("client_graph", maker.recorder, told, maker.session)
         self._by_names: dict[RequestNames, ClientGraph] = {}
         self._running: dict[int, MasterStep] = {}
         self._partial_runs: dict[str, PartialRun] = {}
@@ -251,7 +253,8 @@ class MasterSession:
         for worker in self.workers.values():
             with contextlib.suppress(StepError):
                 worker.delete_worker_session(self.handle)
-        tell_totals(self._maker.recorder, self._maker.context, (self._made.tally,))
+        maker = self._maker
+        tell_totals(maker.recorder, maker.context, (self._made.tally,), maker.session)
 
 
 def _names(request: RunStepRequest) -> RequestNames:

@@ -80,8 +80,9 @@ class Worker:
             gone = self._sessions.pop(session, None)
         if gone is not None:
             gone.close()
-            tallies = *gone.graphs.tallies, *self._tallies()
-            tell_totals(self.env.recorder, gone.context.under(0), tallies)
+            recorder, context = self.env.recorder, gone.context.under(0)
+            tell_totals(recorder, context, gone.graphs.tallies, session)
+            tell_totals(recorder, context, self._tallies())
 
     def _tallies(self) -> tuple[Tally, ...]:
         """Of the caches that all sessions of the task share."""

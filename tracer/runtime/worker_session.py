@@ -23,7 +23,7 @@ class WorkerSession:
     ) -> None:
         self.name = name
         self.context = context
-        self.graphs = GraphManager(env)
+        self.graphs = GraphManager(env, name)
         self._cluster = cluster
         self._cache = cache
         self._lock = threading.Lock()

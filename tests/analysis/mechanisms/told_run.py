@@ -54,11 +54,13 @@ class ToldRun:
             self._clock.advance(took)
 
     @contextmanager
-    def step(self, number: int, *, life: int = 1, **attributes: object) -> Iterator[None]:
+    def step(
+        self, number: int, *, task: str = "worker:0", life: int = 1, **attributes: object
+    ) -> Iterator[None]:
         """What is told inside is part of the step; in another life its number comes again."""
         outside = self.context
-        context = trace_of_step("run-1", f"life {life}", number)
-        with self.recorder("worker:0").span("session.run", context) as root:
+        context = trace_of_step("run-1", f"{task}, life {life}", number)
+        with self.recorder(task).span("session.run", context) as root:
             for key, value in attributes.items():
                 root.set(f"vizdist.{key.replace('__', '.')}", value)
             self.context = root.context

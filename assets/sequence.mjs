@@ -2,15 +2,13 @@
 // `layOut` is pure, so that `node --test` can ask it; `drawSequence` puts what it says into SVG.
 
 import { font, textWidth } from "./core.mjs";
+import { labelText, placeLabels } from "./sequence_labels.mjs";
 
 const TOP = 46; // px of the lifelines' heads
 const FOOT = 14;
 const LEFT = 60; // px of the times
 const LANE = 104; // px between lifelines at least
 const BAR = 5; // px: half the width of what stands on a lifeline
-const LABEL = 13; // px of height that a label takes
-const SHARES = [0.5, 0.3, 0.7]; // places of a label along its line, the first that is free
-const LOWER = [0, LABEL]; // and over the line, else below it
 const LOCAL = "local";
 
 /** Where things lie: {lanes, ticks, units, width, height}. A unit is a call, or several as one.
@@ -28,10 +26,11 @@ export function layOut(payload, { width, height, opened, isLit, measure }) {
   };
   const units = unitsOf(payload, opened, isLit).map((unit) => placed(unit, place));
   const size = { width: Math.max(width, full), height };
-  placeLabels(units, size, measure);
+  const lanes = lifelines.map((line) => ({ ...line, x: place.x(line.id) }));
+  const foot = height - FOOT;
+  placeLabels(units, { ...size, top: TOP - 6, foot, lanes: lanes.map(({ x }) => x) }, measure);
   return {
-    ...size, units, foot: height - FOOT,
-    lanes: lifelines.map((line) => ({ ...line, x: place.x(line.id) })),
+    ...size, units, foot, lanes,
     ticks: payload.ticks.map(([ns, text]) => ({ text, y: place.y(ns) })),
   };
 }
@@ -135,43 +134,6 @@ function barsOf(unit, place) {
   return [{ kind, x: place.x(unit.target) - BAR, y, width: 2 * BAR, height: Math.max(2, end - y) }];
 }
 
-/** Each label at the first place along its line where it touches no other, the heaviest first.
- *  One without such a place is left out: its words are in the title. */
-function placeLabels(units, { width, height }, measure) {
-  const wanted = units.flatMap((unit) => unit.labels.map((one) => ({ one, unit })));
-  wanted.sort((a, b) => weightOf(a) - weightOf(b));
-  const taken = [];
-  for (const { one, unit } of wanted) {
-    const wide = measure(one.text, unit.isLit);
-    const free = spotsOf(one, wide).find(({ box }) => isFree(box, taken, width, height));
-    one.at = free?.at ?? null;
-    if (free) taken.push(free.box);
-  }
-  for (const unit of units) unit.labels = unit.labels.filter(({ at }) => at);
-}
-
-const weightOf = ({ one, unit }) => (unit.isLit ? 0 : one.weight);
-
-function spotsOf({ from, anchor, line, below }, wide) {
-  if (from) {
-    const [x, y] = from;
-    return [{ at: { x, y, anchor }, box: boxOf(x - wide, y, wide) }];
-  }
-  return LOWER.flatMap((lower) => SHARES.map((share) => {
-    const x = line.from[0] + (line.to[0] - line.from[0]) * share;
-    const y = line.from[1] + (line.to[1] - line.from[1]) * share - 5 + below + lower;
-    return { at: { x, y, anchor: "middle" }, box: boxOf(x - wide / 2, y, wide) };
-  }));
-}
-
-const boxOf = (x, y, wide) => ({ x, y: y - LABEL + 3, right: x + wide, bottom: y + 3 });
-
-function isFree(box, taken, width, height) {
-  if (box.x < 0 || box.right > width || box.y < TOP - 6 || box.bottom > height) return false;
-  return !taken.some((other) => box.x < other.right && other.x < box.right
-    && box.y < other.bottom && other.y < box.bottom);
-}
-
 // SVG
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -249,12 +211,6 @@ function labelParts(unit) {
   }, labelText(one, unit)));
 }
 
-/** What opens and folds says so by its sign. */
-function labelText({ text, kind }, { calls, isOpen }) {
-  const names = kind === "name" || kind === "toggle";
-  return calls.length && names ? `${isOpen ? "−" : "+"} ${text}` : text;
-}
-
 function lineParts({ kind, from: [x0, y0], to: [x1, y1], arrow, isLost }) {
   const [dx, dy] = [x1 - x0, y1 - y0];
   const length = Math.hypot(dx, dy) || 1;
@@ -281,5 +237,5 @@ function lineParts({ kind, from: [x0, y0], to: [x1, y1], arrow, isLost }) {
 /** Width of a label as it will be drawn. */
 export function measurer() {
   const ctx = document.createElement("canvas").getContext("2d");
-  return (text, isStrong) => textWidth(ctx, `+ ${text}`, font(11.5, isStrong ? 700 : 550));
+  return (text, isStrong) => textWidth(ctx, text, font(11.5, isStrong ? 700 : 550));
 }

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { layOut } from "../../assets/sequence.mjs";
+import { passes } from "../../assets/sequence_labels.mjs";
 import { isMeant } from "../../assets/rendezvous.mjs";
 
 const call = (at, changes = {}) => ({
@@ -65,14 +66,16 @@ test("several calls are one until they are opened; one that is lit stands alone"
   assert.deepEqual([head.lines.length, head.labels[0].text], [0, "3 recv_tensor"]);
 });
 
+const boxesOf = (units) => units.flatMap(({ labels }) => labels.map(({ at, text }) => {
+  const wide = 6 * text.length;
+  const x = at.x - wide * { start: 0, middle: 0.5, end: 1 }[at.anchor];
+  return { text, x, right: x + wide, y: at.y - 10, bottom: at.y + 3 };
+}));
+
 test("no label touches another or leaves the picture, however many there are", () => {
   const many = Array.from({ length: 60 }, (_, at) => call(at * 14));
   const { units, width, height } = drawn(payload(many), { height: 420 });
-  const boxes = units.flatMap(({ labels }) => labels.map(({ at, text }) => {
-    const wide = 6 * text.length;
-    const x = at.anchor === "middle" ? at.x - wide / 2 : at.x - wide;
-    return { x, right: x + wide, y: at.y - 10, bottom: at.y + 3 };
-  }));
+  const boxes = boxesOf(units);
   assert.ok(boxes.length > 10 && boxes.length < 180);
   for (const [place, a] of boxes.entries()) {
     assert.ok(a.x >= 0 && a.right <= width && a.bottom <= height);
@@ -80,6 +83,35 @@ test("no label touches another or leaves the picture, however many there are", (
       assert.ok(a.x >= b.right || b.x >= a.right || a.y >= b.bottom || b.y >= a.bottom);
     }
   }
+});
+
+test("no label lies on a line, a lifeline or a bar", () => {
+  for (const apart of [8, 30, 120]) {
+    const calls = Array.from({ length: 8 }, (_, at) => call(at * apart, {
+      source: at % 2 ? "ps:0" : "worker:0", target: at % 2 ? "worker:0" : "ps:0",
+    }));
+    const { units, lanes, foot } = drawn(payload(calls), { height: 420 });
+    const boxes = boxesOf(units);
+    assert.ok(boxes.length > 2);
+    const lines = [
+      ...units.flatMap((unit) => unit.lines), ...lanes.map(({ x }) => ({ from: [x, 0], to: [x, foot] })),
+      ...units.flatMap((unit) => unit.bars).map(({ x, y, width, height }) => (
+        { from: [x, y], to: [x + width, y + height] })),
+    ];
+    for (const box of boxes) {
+      assert.deepEqual(lines.filter((line) => passes(line, box)), [], box.text);
+    }
+  }
+});
+
+test("a line passes a box through it, not beside it, and near it within a reach", () => {
+  const box = { x: 10, y: 10, right: 20, bottom: 20 };
+  assert.equal(passes({ from: [0, 0], to: [30, 30] }, box), true);
+  assert.equal(passes({ from: [0, 0], to: [9, 9] }, box), false);
+  assert.equal(passes({ from: [0, 24], to: [6, 0] }, box), false);
+  assert.equal(passes({ from: [12, 0], to: [12, 30] }, box), true);
+  assert.equal(passes({ from: [8, 0], to: [8, 30] }, box), false);
+  assert.equal(passes({ from: [8, 0], to: [8, 30] }, box, 3), true);
 });
 
 test("the label of a lit call is the last to give way", () => {

@@ -9,12 +9,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.built import given
 from tests.training.trained import eager, trained
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import SGD
 from tracer.runtime.interfaces import StepError
+from tracer.strategies.inputs.dataset import Table
+from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.signatures import MANY, MOST_KEPT, SignatureCache, warning_of
-from tracer.workloads.batching import batches_of, batches_of_rows
+from tracer.workloads.batching import batches_of, row_batches
 from tracer.workloads.workload import Workload, seeded
 
 RANDOM = torch.Generator().manual_seed(5)
@@ -30,7 +33,7 @@ def nine_rows(**changes: object) -> Workload:
         "make_module": seeded(lambda: nn.Linear(3, 2)),
         "loss": functional.mse_loss,
         "optimizer": SGD(0.1, 0.9),
-        "batches": partial(batches_of_rows, NINE, 4, drop_remainder=False),
+        "batches": row_batches(lambda: Table(NINE), 4),
     }
     return Workload(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -94,13 +97,13 @@ class Opened:
         self.closed: list[str] = []
         self.cache = SignatureCache[str](self.open, self.closed.append)
 
-    def open(self, batch: Batch, signature: str, why: str) -> str:
+    def open(self, given: StepInput, signature: str, why: str) -> str:
         self.log.append((signature, why))
         return signature
 
     def take(self, *rows: int) -> None:
         for count in rows:
-            self.cache.step_for(rows_of(count))
+            self.cache.step_for(given(rows_of(count)))
 
 
 def rows_of(count: int) -> Batch:
@@ -128,8 +131,8 @@ def test_the_least_recently_used_of_too_many_makes_room_and_comes_back_with_a_re
 def test_a_change_of_dtype_is_a_change_of_signature() -> None:
     opened = Opened()
     x, y = rows_of(2)
-    opened.cache.step_for((x, y))
-    opened.cache.step_for((x.double(), y))
+    opened.cache.step_for(given((x, y)))
+    opened.cache.step_for(given((x.double(), y)))
     assert opened.log[1][1] == "x float64[2,1], was float32[2,1]"
 
 

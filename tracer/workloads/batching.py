@@ -1,6 +1,7 @@
-"""Data → batches without end, each worker its share, the same for the same seed."""
+"""Data → data sets without end, each worker its share, the same for the same seed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any
 
@@ -8,32 +9,48 @@ import torch
 from torch import Tensor
 
 from tracer.capture_graph.capture import Batch
-from tracer.model.refusal import Refusal
+from tracer.strategies.inputs.dataset import (
+    DataError,
+    Dataset,
+    Rows,
+    Source,
+    Stream,
+    numbered,
+)
 from tracer.workloads.seeds import own_generator
 
 
-class DataError(Refusal):
-    """Data that no batch can be made of; the text says what is needed."""
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """A workload's data: `dataset(seed, worker, workers)` is what one of the workers reads.
+
+    Worker 0 of 1 reads the whole. Called, it gives the same without saying which examples they are.
+    """
+
+    dataset: Callable[[int, int, int], Dataset]
+
+    def __call__(self, seed: int, worker: int, workers: int) -> Iterator[Batch]:
+        return (examples.batch for examples in self.dataset(seed, worker, workers).batches())
 
 
-def batches_of_rows(
-    rows: Batch, size: int, seed: int, worker: int, workers: int, *, drop_remainder: bool
-) -> Iterator[Batch]:
+def row_batches(
+    source: Callable[[], Source], size: int, *, drop_remainder: bool = False
+) -> Batches:
     """Every `workers`-th row from `worker` on, shuffled each epoch; the last batch may be short."""
-    x, y = (part[worker::workers] for part in rows)
-    total, least = len(rows[1]), size if drop_remainder else 1
-    if len(y) < least:
-        wanted = f"a batch of {size}" if drop_remainder else "a row"
-        raise DataError(
-            f"{workers} workers share {total} rows; at most {total // least} of them get {wanted}"
-        )
-    stop = len(y) - size + 1 if drop_remainder else len(y)
-    shuffle = torch.Generator().manual_seed(seed * 1009 + worker)
-    while True:
-        order = torch.randperm(len(y), generator=shuffle)
-        for start in range(0, stop, size):
-            picked = order[start : start + size]
-            yield x[picked], y[picked]
+
+    def dataset(seed: int, worker: int, workers: int) -> Dataset:
+        return Rows(source(), size, drop_remainder, seed * 1009 + worker, (worker, workers))
+
+    return Batches(dataset)
+
+
+def ready_batches(make: Callable[[int, int, int], Iterator[Batch]]) -> Batches:
+    """Of batches that come ready-made; their examples are numbered as they come."""
+
+    def dataset(seed: int, worker: int, workers: int) -> Dataset:
+        return Stream(lambda: numbered(make(seed, worker, workers)))
+
+    return Batches(dataset)
 
 
 def batches_of(data: Iterable[Any], seed: int, worker: int, workers: int) -> Iterator[Batch]:

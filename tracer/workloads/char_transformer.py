@@ -4,7 +4,7 @@ What to look at: a graph of a thousand nodes in which every block looks alike, a
 whose gradient is as large as its table although a batch touches few of its rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import Adam
-from tracer.workloads.batching import DataError
+from tracer.strategies.inputs.dataset import DataError, Dataset, Examples, Stream
+from tracer.workloads.batching import Batches
 from tracer.workloads.docstrings import ALPHABET, letters
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.workload import Workload, seeded
@@ -84,17 +85,22 @@ def next_letter_loss(logits: Tensor, y: Tensor) -> Tensor:
     return functional.cross_entropy(logits.flatten(0, 1), y.flatten())
 
 
-def _batches(size: int, context: int) -> Callable[[int, int, int], Iterator[Batch]]:
-    def batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
-        """Excerpts from anywhere in this worker's part of the text."""
-        text = letters()[0]
-        share = _long_enough(text.tensor_split(workers)[worker], context)
-        pick = torch.Generator().manual_seed(seed * 1009 + worker)
-        while True:
-            starts = torch.randint(len(share) - context, (size,), generator=pick)
-            yield _excerpts(share, starts, context)
+def _batches(size: int, context: int) -> Batches:
+    def dataset(seed: int, worker: int, workers: int) -> Dataset:
+        return Stream(partial(_drawn, size, context, seed, worker, workers))
 
-    return batches
+    return Batches(dataset)
+
+
+def _drawn(size: int, context: int, seed: int, worker: int, workers: int) -> Iterator[Examples]:
+    """Excerpts from anywhere in this worker's part of the text; one's id is where it starts."""
+    text = letters()[0]
+    before = sum(len(part) for part in text.tensor_split(workers)[:worker])
+    share = _long_enough(text.tensor_split(workers)[worker], context)
+    pick = torch.Generator().manual_seed(seed * 1009 + worker)
+    while True:
+        starts = torch.randint(len(share) - context, (size,), generator=pick)
+        yield Examples(before + starts, _excerpts(share, starts, context))
 
 
 def _long_enough(text: Tensor, context: int) -> Tensor:

@@ -1,13 +1,15 @@
 """scikit-learn's handwritten digits: 1797 real images of 8 × 8, split the same in every run."""
 
-from collections.abc import Callable, Iterator
-from functools import cache, partial
+from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
-from tracer.workloads.batching import batches_of_rows
+from tracer.strategies.inputs.dataset import Source, Table
+from tracer.strategies.inputs.files import written
+from tracer.workloads.batching import Batches, row_batches
 from tracer.workloads.graph_workload import Feeds
 
 HELD_OUT = 360
@@ -27,14 +29,13 @@ def digits() -> tuple[Batch, Batch]:
     return (x[kept], y[kept]), (x[held_out], y[held_out])
 
 
-def digit_batches(size: int, *, drop_remainder: bool) -> Callable[[int, int, int], Iterator[Batch]]:
-    """What a workload's `batches` is for images in batches of `size`."""
+def digit_batches(size: int, *, drop_remainder: bool, files: int = 0) -> Batches:
+    """What a workload's `batches` is for images in batches of `size`, from so many files."""
 
-    def batches(seed: int, worker: int, workers: int) -> Iterator[Batch]:
-        share = partial(batches_of_rows, digits()[0], size, drop_remainder=drop_remainder)
-        return share(seed, worker, workers)
+    def source() -> Source:
+        return written(digits()[0], files) if files else Table(digits()[0])
 
-    return batches
+    return row_batches(source, size, drop_remainder=drop_remainder)
 
 
 def digit_evaluation() -> Evaluation:

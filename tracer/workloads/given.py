@@ -10,7 +10,7 @@
 or a `Workload`, which says the same in functions of the seed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
 
-from tracer.capture_graph.capture import Batch, Evaluation
+from tracer.capture_graph.capture import Evaluation
 from tracer.model.refusal import did_you_mean
-from tracer.workloads.batching import DataError, batches_of, batches_of_rows, pair
+from tracer.strategies.inputs.dataset import DataError, Table
+from tracer.workloads.batching import Batches, batches_of, pair, ready_batches, row_batches
 from tracer.workloads.factory import FactoryError
 from tracer.workloads.graph_workload import GraphWorkload
 from tracer.workloads.torch_optimizers import read_optimizer
@@ -112,13 +113,14 @@ def _evaluation(given: Mapping[str, Any], name: str) -> Evaluation | None:
         raise FactoryError(f"'evaluation' of {name}: {error}") from None
 
 
-def _batches(data: Any, size: Any) -> Callable[[int, int, int], Iterator[Batch]]:
+def _batches(data: Any, size: Any) -> Batches:
     if isinstance(data, list | tuple) and len(data) == 2 and _all_tensors(data):
         if size is None:
             size = BATCH
         if not isinstance(size, int) or size < 1:
             raise DataError(f"'batch' is {size!r}; it must be a whole number from 1 on")
-        return partial(batches_of_rows, pair(data), size, drop_remainder=False)
+        table = Table(pair(data))
+        return row_batches(lambda: table, size)
     if size is not None:
         raise DataError("'batch' is for two tensors (x, y); these data come in batches already")
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
@@ -132,7 +134,7 @@ def _batches(data: Any, size: Any) -> Callable[[int, int, int], Iterator[Batch]]
             "an iterator is at its end after one pass; give what can be iterated again, such as a "
             "list or a DataLoader"
         )
-    return partial(batches_of, data)
+    return ready_batches(partial(batches_of, data))
 
 
 def _all_tensors(parts: Iterable[Any]) -> bool:

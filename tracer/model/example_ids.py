@@ -1,0 +1,47 @@
+"""Ids of examples as one attribute of a span, and back.
+
+0-31,64          runs of ascending ids, where that is short
+b64:AAAAAAEAAAA= 32-bit integers, little-endian
+sha256:…         of such integers, where there are more than CAP: which they were is not told
+"""
+
+import base64
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+
+CAP = 4096  #: ids that one span tells
+
+
+def encode(ids: Sequence[int]) -> str:
+    """Ids from 0 to 2³¹ − 1."""
+    packed = struct.pack(f"<{len(ids)}i", *ids)
+    if len(ids) > CAP:
+        return f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    if len(runs := _runs(ids)) <= max(1, len(ids) // 4):
+        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    return f"b64:{base64.b64encode(packed).decode()}"
+
+
+def decode(text: str) -> list[int] | None:
+    """None where the text tells a hash alone. Raises ValueError for what `encode` never writes."""
+    if text.startswith("sha256:"):
+        return None
+    if text.startswith("b64:"):
+        packed = base64.b64decode(text.removeprefix("b64:"), validate=True)
+        return [number for (number,) in struct.iter_unpack("<i", packed)]
+    ends = (run.partition("-") for run in text.split(",") if run)
+    return [
+        number for first, _, last in ends for number in range(int(first), int(last or first) + 1)
+    ]
+
+
+def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:
+    """(first, last) of each stretch in which every id is one more than that before."""
+    runs: list[tuple[int, int]] = []
+    for number in ids:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs

@@ -1,0 +1,159 @@
+"""A data set → the inputs of one worker, step after step (TF `distribute/input_lib.py`).
+
+    distribute_dataset        one global data set: rebatched and split, every step of all workers
+                              holds one global batch
+    distribute_from_function  the user's function says what each input pipeline reads, and nothing
+                              is split or cut any further
+
+Data of one worker may end before those of another. It then gets empty inputs until all are at their
+end, so that every collective still has all its ranks; none is dropped and none waits for ever.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+
+import torch
+
+from tracer.strategies.inputs.autoshard import Policy, Sharding, sharding_of
+from tracer.strategies.inputs.dataset import Dataset, Examples
+from tracer.strategies.inputs.rebatch import batch_sizes_for_worker, rebatched, sliced
+from tracer.strategies.inputs.step_input import NO_IDS, Pipeline, ReplicaInput, StepInput
+
+_Pieces = tuple[Examples, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InputContext:
+    """Which input pipeline of how many is asked for (TF `InputContext`)."""
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
+
+    def get_per_replica_batch_size(self, global_batch: int) -> int:
+        """Raises ValueError where replicas do not divide the global batch."""
+        if global_batch % self.num_replicas_in_sync:
+            raise ValueError(
+                f"a global batch of {global_batch} is no multiple of the "
+                f"{self.num_replicas_in_sync} replicas in sync"
+            )
+        return global_batch // self.num_replicas_in_sync
+
+
+def distribute_dataset(
+    dataset: Dataset,
+    *,
+    workers: int = 1,
+    worker: int = 0,
+    replicas: int = 1,
+    autoshard: str = Policy.AUTO,
+) -> Iterator[StepInput]:
+    """The inputs of `worker`, which has `replicas`; the data set is the same for all workers.
+
+    Raises OpError at its first step where the policy cannot split this data set.
+    """
+    sharding = sharding_of(dataset, autoshard, workers)
+    pipeline = Pipeline(sharding, worker, workers, replicas, dataset.num_files)
+    if sharding.effective is Policy.DATA:
+        yield from _by_data(dataset, pipeline)
+    elif dataset.is_endless:
+        yield from _by_sizes(dataset, pipeline)
+    else:
+        yield from _until_all_end(dataset, pipeline)
+
+
+def distribute_from_function(
+    make: Callable[[InputContext], Dataset], context: InputContext, replicas: int = 1
+) -> Iterator[StepInput]:
+    """Each replica takes the next batch of the data set that `make` gives this pipeline."""
+    dataset = make(context)
+    pipeline = Pipeline(
+        Sharding(Policy.FUNCTION, Policy.FUNCTION),
+        context.input_pipeline_id,
+        context.num_input_pipelines,
+        replicas,
+        dataset.num_files,
+    )
+    for pieces in _grouped(_with_rows(dataset.batches()), replicas):
+        yield _step(pieces, sum(map(len, pieces)), pipeline)
+
+
+def _by_data(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
+    """Every global batch is read and cut for all replicas; every `workers`-th slice is kept."""
+    for batch in _with_rows(dataset.batches()):
+        cut = sliced(batch, pipeline.workers * pipeline.replicas)
+        kept = tuple(cut[pipeline.worker :: pipeline.workers])
+        others = [
+            piece.ids for n, piece in enumerate(cut) if n % pipeline.workers != pipeline.worker
+        ]
+        discarded = torch.cat(others) if others else NO_IDS
+        yield _step(kept, len(batch), pipeline, discarded)
+
+
+def _by_sizes(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
+    """Data without an end: in every step the workers' sizes sum to a global batch."""
+    for pieces in _grouped(_pieces(dataset, pipeline, pipeline.worker), pipeline.replicas):
+        own = sum(map(len, pieces))
+        yield _step(pieces, dataset.batch or own * pipeline.workers, pipeline)
+
+
+def _until_all_end(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
+    """What the other workers get is counted along: who is at the end first gets empty inputs."""
+    replicas, sizes = pipeline.replicas, dataset.counted()
+    own = _grouped(_pieces(dataset, pipeline, pipeline.worker), replicas)
+    others = (
+        _grouped(_pieces(sizes, pipeline, worker), replicas)
+        for worker in range(pipeline.workers)
+        if worker != pipeline.worker
+    )
+    if (head := next(dataset.batches(), None)) is None:
+        return
+    for pieces, *rest in zip_longest(own, *others, fillvalue=()):
+        total = sum(len(piece) for each in (pieces, *rest) for piece in each)
+        if total:
+            yield _step(pieces, total, pipeline, nothing=head[:0])
+
+
+def _pieces(dataset: Dataset, pipeline: Pipeline, worker: int) -> Iterator[Examples]:
+    """Replicas' batches of one worker, in order, without a split of batches."""
+    workers, replicas = pipeline.workers, pipeline.replicas
+    match pipeline.sharding.effective:
+        case Policy.FILE:
+            dataset = dataset.of_files(worker, workers)
+        case Policy.HINT:
+            dataset = dataset.of_elements(worker, workers)
+    batches = _with_rows(dataset.batches())
+    if dataset.batch is None:
+        return (piece for batch in batches for piece in sliced(batch, workers * replicas))
+    sizes = batch_sizes_for_worker(dataset.batch, workers, replicas, worker)
+    return rebatched(batches, sizes)
+
+
+def _with_rows(batches: Iterable[Examples]) -> Iterator[Examples]:
+    """A mean over no rows is no number, so a batch of none is no step."""
+    return (each for each in batches if len(each) and all(part.numel() for part in each.parts))
+
+
+def _grouped(pieces: Iterable[Examples], replicas: int) -> Iterator[_Pieces]:
+    """So many at a time; the last group may be short."""
+    left = iter(pieces)
+    while group := tuple(islice(left, replicas)):
+        yield group
+
+
+def _step(
+    pieces: _Pieces,
+    global_batch: int,
+    pipeline: Pipeline,
+    discarded: torch.Tensor = NO_IDS,
+    nothing: Examples | None = None,
+) -> StepInput:
+    """Replicas without a piece are empty."""
+    empty = pieces[0][:0] if pieces else nothing
+    assert empty is not None
+    inputs = (
+        ReplicaInput(n, pieces[n] if n < len(pieces) else empty, n < len(pieces))
+        for n in range(pipeline.replicas)
+    )
+    return StepInput(tuple(inputs), global_batch, pipeline, discarded)

@@ -1,5 +1,6 @@
 """Runs side by side: known ones, and two that the real runtime recorded."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,15 @@ import pytest
 
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.cli import main as tracer
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.compare import Comparison, compare, largest_gap
 from vizdist.analysis.compare_told import told
 from vizdist.analysis.op_totals import op_totals
+from vizdist.analysis.typical_step import typical_step
 from vizdist.components.compare_words import sentence
+from vizdist.components.markup import markup
+from vizdist.components.one_clock import clock_card
 from vizdist.i18n import LANGUAGES, Lang
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
@@ -119,6 +124,39 @@ def test_a_step_that_is_asked_for_is_shown_and_another_where_it_is_not(tmp_path:
     assert first.step is not None
     assert second.step is not None
     assert (first.step.number, second.step.number) == (3, 1)
+
+
+def broken(folder: Path, *, ends: int = 3) -> Trace:
+    """The step after the last whole one was cut off after 40 µs, of which no time can be told."""
+    spans = [span for number in range(1, ends) for span in _step(number, 0)]
+    cut = [span._replace(flags=Flag.UNFINISHED) for span in _step(ends, 40_000)]
+    told = {"workload": "digits-mlp", "outcome": "failed", "error": "worker:0 in step 3: no value"}
+    return open_trace(write_trace(folder, [*spans, *cut], **told))
+
+
+def test_a_step_that_did_not_end_has_no_time_and_no_ratio(tmp_path: Path) -> None:
+    found = compare([known(tmp_path / "a.trace"), broken(tmp_path / "b.trace")], 3)
+    assert words(found)[0] == ("Step 3 of B did not end, so it has no step time to compare.")
+    assert not any("times as long" in said or "as long in each" in said for said in words(found))
+    assert words(found, "zh")[0] == "B 的第 3 步没有结束，因此没有可对比的步时长。"
+    assert (found.runs[1].took, found.runs[1].split, found.runs[1].path) == (0, None, {})
+    assert found.runs[1].lanes, "what is known of it is drawn all the same"
+    text = markup(clock_card(found, "en"))
+    assert "did not end" in text
+    assert "41.0 µs</span>" not in text
+    whole = compare([found.runs[0].trace, found.runs[1].trace], 2)
+    assert words(whole)[0] == "A step takes as long in each of A and B: 1.00 µs, 1.00 µs."
+
+
+def test_both_pages_group_a_critical_path_by_one_rule(tmp_path: Path) -> None:
+    trace = known(tmp_path / "a.trace")
+    [run, _] = compare([trace, trace], 2).runs
+    typical = typical_step(trace)
+    assert typical is not None
+    told: Counter[tuple[str, str]] = Counter()
+    for stretch in typical.stretches:
+        told[stretch.name, stretch.part] += stretch.total
+    assert dict(told) == run.path
 
 
 def test_a_trace_without_steps_stands_beside_one_with(tmp_path: Path) -> None:

@@ -10,9 +10,13 @@ from tests.analysis.test_what_if import LINKS, NODES, two_branches
 from tests.analysis.timed_run import Timed, timed_run
 from tests.store.sample_trace import training_step, write_trace
 from tracer.cli import main as tracer
+from tracer.model.trace_folder import Flag
+from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.look_next import Finding, look_next
-from vizdist.analysis.report import finding_texts, sentence_text
+from vizdist.analysis.report import finding_texts, report_text, sentence_text
+from vizdist.analysis.steps import shown_step
 from vizdist.analysis.summary import Sentence, summarise
+from vizdist.i18n import t
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -127,6 +131,44 @@ def test_half_the_bytes_are_another_sentence_and_no_longer_the_formula(
     assert "moved 64 B" in said(half, "bytes")
     assert sentence(half, "closed_form") is None
     assert sentence(half, "not_closed_form") is not None
+
+
+def test_a_pair_of_tasks_has_the_bytes_of_the_steps_that_use_it(tmp_path: Path) -> None:
+    """Both workers run steps of their own: a step of worker:1 moves nothing to worker:0."""
+    trace = sample.sample_run(tmp_path / "x.trace")
+    moved = bytes_moved(trace)
+    assert moved.num_steps == 6
+    tasks = {(a, b) for a in ("ps:0", "worker:0", "worker:1") for b in ("ps:0",) if a != b}
+    assert moved.per_step_of_tasks == {
+        pair: sample.W_BYTES for a, b in tasks for pair in ((a, b), (b, a))
+    }
+    assert {int(line.split()[-1]) for line in matrix(trace)} == {sample.W_BYTES, 0}
+    assert "mean over the steps that move something" in t("summary.bytes_note", "en")
+
+
+def matrix(trace: Trace) -> list[str]:
+    """Last column of the report's table: to worker:1."""
+    lines = report_text(trace).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("Bytes per step that moves"))
+    return [line.removesuffix(" B") for line in lines[at + 2 : at + 5]]
+
+
+def test_a_run_that_went_wrong_opens_on_the_step_in_which_it_did(tmp_path: Path) -> None:
+    def run(name: str, torn: int, **told: object) -> int | None:
+        spans = [
+            span._replace(flags=Flag.UNFINISHED) if span.step == torn else span
+            for n in range(5)
+            for span in training_step(n + 1, at=n * 9000)
+        ]
+        return shown_step(open_trace(write_trace(tmp_path / name, spans, **told)), None)
+
+    whole = run("whole.trace", 0, outcome="done")
+    assert whole not in (None, 5)
+    failed = {"outcome": "failed", "error": "worker:0 in step 5: no value"}
+    assert run("failed.trace", 5, **failed) == 5
+    assert run("lost.trace", 5, outcome="interrupted") == 5
+    assert run("mended.trace", 2, outcome="done") == whole, "its client went on after that"
+    assert run("running.trace", 5, outcome="running") == whole, "nothing is wrong with it yet"
 
 
 def test_updates_from_fresh_values_are_not_called_stale(tmp_path: Path) -> None:

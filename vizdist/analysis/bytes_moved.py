@@ -36,7 +36,8 @@ class Tensor:
 class BytesMoved:
     """Bytes by pair of devices, over `num_steps` whole steps; feeds and fetches are not among them.
 
-    `steps_of` are the steps that used a pair: where every worker runs its own loop, its own alone.
+    `steps_of` are the steps that used a pair: where every worker runs its own loop, its own alone;
+    `steps_of_tasks` those of a pair of tasks.
     `variable_bytes` are those of the variables that another device reads, 0 if the graph is not
     known.
     """
@@ -44,6 +45,7 @@ class BytesMoved:
     num_steps: int
     by_device: Mapping[Pair, int]
     steps_of: Mapping[Pair, int]
+    steps_of_tasks: Mapping[Pair, int]
     tensors: tuple[Tensor, ...]
     variable_bytes: int
 
@@ -58,10 +60,15 @@ class BytesMoved:
     @property
     def by_task(self) -> dict[Pair, int]:
         tasks: dict[Pair, int] = {}
-        for (source, target), count in self.by_device.items():
-            pair = task_of_device(source), task_of_device(target)
-            tasks[pair] = tasks.get(pair, 0) + count
+        for pair, count in self.by_device.items():
+            tasks[_tasks_of(pair)] = tasks.get(_tasks_of(pair), 0) + count
         return tasks
+
+    @property
+    def per_step_of_tasks(self) -> dict[Pair, int]:
+        """Bytes from one task to another in a step that uses both, in the mean."""
+        used = self.steps_of_tasks
+        return {pair: round(count / used[pair]) for pair, count in self.by_task.items()}
 
     @property
     def matches_closed_form(self) -> bool:
@@ -101,8 +108,10 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
     graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
     rows = graph.stages.get("placed", ()) if graph else ()
     steps = 1 if step else len(trace.steps) - len(torn)
-    used = _steps_of(moved, keys)
-    return BytesMoved(steps, by_device, used, tuple(tensors), variable_bytes(rows))
+    pairs = {code: (key.src_device, key.dst_device) for code, key in keys.items()}
+    tasks = {code: _tasks_of(pair) for code, pair in pairs.items()}
+    used = _steps_of(moved, pairs), _steps_of(moved, tasks)
+    return BytesMoved(steps, by_device, *used, tuple(tensors), variable_bytes(rows))
 
 
 def _between_devices(spans: Spans) -> Array:
@@ -121,11 +130,17 @@ def _keys(recvs: Spans) -> dict[int, RendezvousKey]:
     return found
 
 
-def _steps_of(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> dict[Pair, int]:
+def _tasks_of(pair: Pair) -> Pair:
+    source, target = pair
+    return task_of_device(source), task_of_device(target)
+
+
+def _steps_of(recvs: Spans, pairs: Mapping[int, Pair]) -> dict[Pair, int]:
+    """In how many steps a pair was used; `pairs` are by code of key."""
     places: dict[Pair, int] = {}
     of_code = np.full(len(recvs.words["key"]), -1)
-    for code, key in keys.items():
-        of_code[code] = places.setdefault((key.src_device, key.dst_device), len(places))
+    for code, pair in pairs.items():
+        of_code[code] = places.setdefault(pair, len(places))
     of = of_code[recvs.codes("key")]
     return {pair: len(np.unique(recvs.trace_lo[of == place])) for pair, place in places.items()}
 

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved, title_of
-from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved
+from vizdist.analysis.critical_path import critical_path
 from vizdist.analysis.graph_diff import GraphDiff, graph_diff
 from vizdist.analysis.loss_curve import LossCurve, Point, loss_curve
+from vizdist.analysis.path_stretches import stretches
 from vizdist.analysis.run_facts import Fact, conditions, outcomes
 from vizdist.analysis.step_split import Lane, TaskSplit, lanes_of_step, split_of_client
 from vizdist.analysis.step_times import step_times
@@ -22,7 +21,7 @@ LETTERS = "ABCD"  #: one a run, in the order in which they were asked for
 
 
 class PathKey(NamedTuple):
-    """An op on the critical path, or a tensor under way; "" where no span is known."""
+    """An op on the critical path, or a tensor under way, on whatever task; "" between ops."""
 
     name: str
     part: str  #: one of step_split.CLASSES
@@ -30,9 +29,10 @@ class PathKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """`step` is the one shown, with its lanes and its leader's split; None if none ever ended.
+    """`step` is the one shown, with its lanes; None if none ever ended.
 
-    `path` are the ns that each name has of the step's critical path.
+    If it ended, `split` is that of its leader, and `path` are the ns that each name has of its
+    critical path: of a step that did not nobody knows how long it takes.
     """
 
     letter: str
@@ -46,8 +46,13 @@ class ComparedRun:
     graph: GraphTable | None
 
     @property
+    def ended(self) -> StepInfo | None:
+        return self.step if self.step and self.step.is_whole else None
+
+    @property
     def took(self) -> int:
-        return self.step.duration if self.step else 0
+        """ns, 0 where no end is known."""
+        return self.ended.duration if self.ended else 0
 
     @property
     def pairs(self) -> dict[Pair, int]:
@@ -71,7 +76,8 @@ class Comparison:
 
     @property
     def timed(self) -> list[ComparedRun]:
-        return [run for run in self.runs if run.step]
+        """Those that a step time is known of."""
+        return [run for run in self.runs if run.ended]
 
     @property
     def is_alike(self) -> bool:
@@ -99,14 +105,14 @@ def compare(traces: Sequence[Trace], asked: int | None = None) -> Comparison:
 
 def _run(letter: str, trace: Trace, asked: int | None) -> ComparedRun:
     step = _shown(trace, asked)
-    path = critical_path(trace, step) if step else None
+    ended = step if step and step.is_whole else None
     return ComparedRun(
         letter,
         trace,
         step,
-        split_of_client(trace, step) if step else None,
+        split_of_client(trace, ended) if ended else None,
         tuple(lanes_of_step(trace, step)) if step else (),
-        _on_path(trace, path) if path else {},
+        _on_path(trace, ended) if ended else {},
         bytes_moved(trace),
         loss_curve(trace),
         trace.graph(step),
@@ -114,18 +120,17 @@ def _run(letter: str, trace: Trace, asked: int | None) -> ComparedRun:
 
 
 def _shown(trace: Trace, asked: int | None) -> StepInfo | None:
-    """The step of this number, or one of median length."""
-    found = (step for step in trace.steps if step.number == asked)
-    return next(found, None) or step_times(trace).typical
+    """The step of this number, a whole one if there is one; or one of median length."""
+    found = [step for step in trace.steps if step.number == asked]
+    found.sort(key=lambda step: not step.is_whole)
+    return next(iter(found), None) or step_times(trace).typical
 
 
-def _on_path(trace: Trace, path: CriticalPath) -> dict[PathKey, int]:
+def _on_path(trace: Trace, step: StepInfo) -> dict[PathKey, int]:
+    path = critical_path(trace, step)
     found: Counter[PathKey] = Counter()
-    spans = trace.all.take(np.array([max(piece.place, 0) for piece in path.pieces]))
-    titles = map(title_of, spans.text("name"), spans.text("key"))
-    for piece, title in zip(path.pieces, titles, strict=True):
-        name = title if piece.place >= 0 else ""
-        found[PathKey(name, piece.part)] += piece.end - piece.start
+    for one in stretches(trace, path) if path else ():
+        found[PathKey(one.name, one.part)] += one.total
     return dict(found)
 
 

@@ -45,7 +45,10 @@ def _letters(runs: Iterable[ComparedRun]) -> tuple[str, ...]:
 
 
 def _of_time(found: Comparison) -> Iterator[Said]:
-    """Of runs without steps, that they have none; else of the slowest beside the fastest."""
+    """Of runs without a step time, why; else of the slowest beside the fastest."""
+    for run in found.runs:
+        if run.step and not run.ended:
+            yield Said("unended", {"run": run.letter, "step": f"{run.step.number:,}"})
     untimed = [run for run in found.runs if not run.step]
     for key, has_steps in (("untimed", True), ("stepless", False)):
         if runs := [run for run in untimed if bool(run.trace.steps) == has_steps]:

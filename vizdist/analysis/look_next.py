@@ -10,11 +10,12 @@ from vizdist.analysis.bytes_moved import task_of_device
 from vizdist.analysis.faults import faults
 from vizdist.analysis.longest import longest
 from vizdist.analysis.op_totals import op_totals
+from vizdist.analysis.path_stretches import Stretch
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import staleness
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.step_times import StepTimes, step_times
-from vizdist.analysis.typical_step import Stretch, TypicalStep, typical_step
+from vizdist.analysis.typical_step import TypicalStep, typical_step
 from vizdist.analysis.what_if import Change, WhatIf, saved_without
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.trace import Trace

@@ -99,14 +99,14 @@ def _split(split: TaskSplit, lang: Lang) -> Iterator[str]:
 
 
 def _matrix(seen: Summary, lang: Lang) -> Iterator[str]:
-    moved = seen.moved.by_task
+    moved = seen.moved.per_step_of_tasks
     if not moved:
         return
     tasks = sorted({task for pair in moved for task in pair})
     yield t("analysis.report.moved", lang)
     yield "  " + " " * 12 + "".join(f"{task:>12}" for task in tasks)
     for source in tasks:
-        cells = (moved.get((source, target), 0) / seen.moved.num_steps for target in tasks)
+        cells = (moved.get((source, target), 0) for target in tasks)
         yield f"  {source:<12}" + "".join(
             f"{size(cell)!s:>12}" if cell else f"{0:>12}" for cell in cells
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from vizdist.analysis.critical_path import critical_path
+from vizdist.analysis.faults import faults
 from vizdist.analysis.step_split import CLASSES, TaskSplit, split_of_client
 from vizdist.analysis.step_times import step_times
 from vizdist.store.trace import StepInfo, Trace
@@ -29,14 +30,29 @@ def clients_of(trace: Trace, number: int | None) -> list[str]:
 
 
 def shown_step(trace: Trace, wanted: int | None) -> int | None:
-    """The wanted step if the trace holds it, else the one of median duration; None: no steps.
+    """The wanted step if the trace holds it, else the one in which the run went wrong.
 
-    Where none came to an end it is the last that was begun.
+    Of a run in which none did it is the step of median duration. None: no steps.
     """
     if any(step.number == wanted for step in trace.steps):
         return wanted
-    typical = step_times(trace).typical or next(reversed(trace.steps), None)
-    return typical.number if typical else None
+    shown = _broken(trace) or step_times(trace).typical
+    return shown.number if shown else None
+
+
+def _broken(trace: Trace) -> StepInfo | None:
+    """The last step that a client began, if it failed or never ended: the cause's own goes first.
+
+    While a run goes on its last steps have not ended yet, and nothing is wrong with them.
+    """
+    last = {step.task: step for step in trace.steps}.values()
+    torn = [step for step in last if not step.is_whole]
+    is_over = trace.manifest.outcome != "running"
+    if not torn or not (is_over or step_times(trace).typical is None):
+        return None
+    cause = faults(trace).cause
+    number = cause.step if cause else 0
+    return max(torn, key=lambda step: (step.number == number, step.start))
 
 
 def asked_step(trace: Trace, number: int | None) -> int | None:

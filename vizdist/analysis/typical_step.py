@@ -1,12 +1,8 @@
 """A step of median length: its critical path, what stood idle in it, what a change would save."""
 
-from dataclasses import dataclass
-
-import numpy as np
-
-from vizdist.analysis.bytes_moved import title_of
-from vizdist.analysis.critical_path import CriticalPath, path_of
+from vizdist.analysis.critical_path import path_of
 from vizdist.analysis.kept import kept
+from vizdist.analysis.path_stretches import stretches
 from vizdist.analysis.stalls import stalls
 from vizdist.analysis.step_events import step_events
 from vizdist.analysis.step_split import TaskSplit, split_of_client
@@ -15,26 +11,10 @@ from vizdist.analysis.what_if import Change, WhatIf, what_if_in
 from vizdist.store.trace import StepInfo, Trace
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """What one thing takes of a critical path, in several pieces; the longest piece comes first.
-
-    `name` is of an op, a tensor or a call; the runtime between ops has none. `kind` is of its
-    spans.
-    """
-
-    part: str
-    kind: str
-    task: str
-    name: str
-    total: int
-    spans: tuple[int, ...]
-
-
 class TypicalStep:
     """`split` is that of the task that leads it; without recorded ops nothing else is known.
 
-    `stretches` are the critical path by what it went to, the longest first.
+    `stretches` are the critical path by what it went to, the longest first, as far as spans tell.
     """
 
     def __init__(self, trace: Trace, step: StepInfo) -> None:
@@ -42,7 +22,8 @@ class TypicalStep:
         self.split: TaskSplit = split_of_client(trace, step)
         self._events = step_events(trace, step)
         self.path = path_of(self._events, step) if self._events else None
-        self.stretches = _stretches(trace, self.path) if self.path else []
+        told = stretches(trace, self.path) if self.path else []
+        self.stretches = [stretch for stretch in told if stretch.task]
         self.stalls = stalls(trace, step)
         self._tried: dict[Change, WhatIf | None] = {}
 
@@ -58,24 +39,3 @@ def typical_step(trace: Trace) -> TypicalStep | None:
     """None where no step came to its end."""
     step = step_times(trace).typical
     return TypicalStep(trace, step) if step else None
-
-
-def _stretches(trace: Trace, path: CriticalPath) -> list[Stretch]:
-    known = [piece for piece in path.pieces if piece.place >= 0]
-    spans = trace.all.take(np.array([piece.place for piece in known], np.int64))
-    texts = (spans.text(column).tolist() for column in ("kind", "name", "key"))
-    rows = zip(known, spans.task.tolist(), *texts, spans.span.tolist(), strict=True)
-    found: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
-    for piece, task, kind, name, key, span in rows:
-        what = (kind, task, title_of(name, key))
-        group = (piece.part, *(("", task, "") if piece.part == "other" else what))
-        found.setdefault(group, []).append((piece.duration, span))
-    made = [
-        Stretch(*which, sum(ns for ns, _ in pieces), _longest_first(pieces))
-        for which, pieces in found.items()
-    ]
-    return sorted(made, key=lambda stretch: -stretch.total)
-
-
-def _longest_first(pieces: list[tuple[int, int]]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(span for _, span in sorted(pieces, reverse=True)))

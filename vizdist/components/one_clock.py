@@ -29,14 +29,14 @@ def clock_card(found: Comparison, lang: Lang) -> Component:
 
 def _note(found: Comparison, lang: Lang) -> str:
     """Which step of each run it is; one that a run does not hold is not kept quiet."""
-    shown = {run.step.number for run in found.timed if run.step}
+    shown = {run.step.number for run in found.runs if run.step}
     if not shown:
         return ""
     if shown == {found.asked}:
         return t("compare.clock.step", lang, step=f"{found.asked:,}")
     steps = [
         t("compare.clock.of", lang, step=f"{run.step.number:,}", run=run.letter)
-        for run in found.timed
+        for run in found.runs
         if run.step
     ]
     key = "median" if found.asked is None else "instead"
@@ -65,7 +65,7 @@ def _stepper(found: Comparison, lang: Lang) -> Component:
 
 
 def _clock(runs: Sequence[ComparedRun], lang: Lang) -> Component:
-    clock_ns = round(AIR * max((run.took for run in runs), default=0)) or 1
+    clock_ns = round(AIR * max((run.step.duration for run in runs if run.step), default=0)) or 1
     marks = ticks(clock_ns)
     places = [_share(at, clock_ns) for at in marks.at]
     axis = [
@@ -98,7 +98,7 @@ def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> 
     title = link(run.trace.title, f"/t/{run.trace.id}/summary{step}", kind="cut")
     name = html.Div([html.B(title), html.Span(_length(run, lang))], className="clock-words")
     lines = [html.Span(style={"left": place}) for place in places]
-    end = [html.Span(style={"left": _share(run.took, clock_ns)})] if run.step else []
+    end = [html.Span(style={"left": _share(run.took, clock_ns)})] if run.ended else []
     more = len(run.lanes) - LANES
     rest = [html.Div(t("compare.more_tasks", lang, count=more), className="more")]
     return html.Div(
@@ -121,7 +121,7 @@ def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> 
 def _length(run: ComparedRun, lang: Lang) -> str:
     """What of a run there is to see."""
     if run.step:
-        return str(duration(run.took))
+        return str(duration(run.took)) if run.ended else t("compare.unended", lang)
     if run.trace.steps:
         return t("compare.no_steps", lang)
     time = str(duration(run.trace.end - run.trace.start))

@@ -195,13 +195,15 @@ def _bytes_card(moved: BytesMoved, lang: Lang) -> Component:
 
 
 def _bytes(moved: BytesMoved, lang: Lang) -> list[Component]:
-    per_step = {pair: round(count / moved.num_steps) for pair, count in moved.by_task.items()}
+    per_step = moved.per_step_of_tasks
     tasks = sorted({task for pair in per_step for task in pair})
-    note = tied(t("summary.closed_form", lang, variables=f"{moved.variable_bytes:,}"))
-    return [
-        bytes_matrix(tasks, per_step) if tasks else html.P(t("summary.no_bytes", lang)),
-        *([html.P(note, className="note")] if moved.matches_closed_form else []),
-    ]
+    if not tasks:
+        return [html.P(t("summary.no_bytes", lang))]
+    notes = [t("summary.bytes_note", lang)]
+    if moved.matches_closed_form:
+        notes.append(t("summary.closed_form", lang, variables=f"{moved.variable_bytes:,}"))
+    lines = (html.P(tied(note), className="note") for note in notes)
+    return [bytes_matrix(tasks, per_step), *lines]
 
 
 def _loss_card(loss: LossCurve, lang: Lang) -> Component:

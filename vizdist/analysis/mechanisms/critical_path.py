@@ -8,7 +8,8 @@ import numpy as np
 from vizdist.analysis.critical_path import CriticalPath
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
-from vizdist.analysis.typical_step import Stretch, TypicalStep
+from vizdist.analysis.path_stretches import Stretch
+from vizdist.analysis.typical_step import TypicalStep
 from vizdist.analysis.what_if import Change, Kind, WhatIf, changes_of, what_if_text
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration, percentages

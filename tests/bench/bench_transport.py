@@ -21,6 +21,7 @@ import torch
 from tests.bench.blocks import spread
 from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.collective import Arrival
 from tracer.model.graph import Graph
 from tracer.model.step import SpanContext
 from tracer.rpc.channels import NOT_SAMPLED
@@ -28,6 +29,7 @@ from tracer.rpc.server import serve
 from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
 from tracer.runtime.interfaces import (
+    ExecutionDone,
     Received,
     RecvDone,
     RunDone,
@@ -58,6 +60,10 @@ class Source(ServedWorker):
         done(Received(self._tensors[key]))
 
     def mark_recv_finished(self, request_id: int) -> None: ...
+
+    def complete_instance(
+        self, arrival: Arrival, context: SpanContext, done: ExecutionDone
+    ) -> None: ...
 
     def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         return WorkerStatus(())

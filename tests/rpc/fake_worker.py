@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 import torch
 
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.collective import Arrival, Execution
 from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
 from tracer.runtime.interfaces import (
     SHARED,
     DeviceAttributes,
+    ExecutionDone,
     RecvDone,
     RequestNames,
     RunCallableRequest,
@@ -96,6 +98,16 @@ class FakeWorker:
 
     def mark_recv_finished(self, request_id: int) -> None:
         self.finished.append(request_id)
+
+    def complete_instance(
+        self, arrival: Arrival, context: SpanContext, done: ExecutionDone
+    ) -> None:
+        """Agrees with every rank at once, but for one that brings nothing."""
+        self.contexts.append(context)
+        if not arrival.dtype:
+            done(StepError("INVALID_ARGUMENT", "no dtype", node=arrival.node))
+        else:
+            done(Execution(1 << 57 | arrival.instance_key, (arrival.incarnation,), arrival.shape))
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         self.aborted[step_id] = error

@@ -14,7 +14,9 @@ from typing import Any, Final, Protocol, TypeVar
 import torch
 
 from tracer.model.cluster import DeviceName
+from tracer.model.collective import Collective
 from tracer.model.graph import Node, TensorSpec
+from tracer.model.step import SpanContext
 
 Resource = TypeVar("Resource")
 
@@ -73,6 +75,46 @@ class Done(Protocol):
     """
 
     def __call__(self, result: Any = None, error: Exception | None = None) -> None: ...
+
+
+class StepDone(Done, Protocol):
+    """The same for a kernel that must know what it is part of, as collectives must.
+
+    `step` is the runtime's side of the step; `context` is what the kernel's spans lie under.
+    """
+
+    @property
+    def step(self) -> Any: ...
+
+    @property
+    def context(self) -> SpanContext: ...
+
+
+#: (done, what the rank brings, group key, instance key) → how to take the wait back
+JoinCollective = Callable[[StepDone, torch.Tensor, int, int], Cancel]
+
+
+class CollectiveExecutor(Protocol):
+    """Runs collectives among the devices of a cluster (TF `CollectiveExecutorMgr`)."""
+
+    @property
+    def is_native(self) -> bool:
+        """All collectives run in torch.distributed, whatever their nodes say."""
+        ...
+
+    def rank(self, collective: Collective) -> JoinCollective:
+        """What one rank's node is run by."""
+        ...
+
+
+class _NoCollectives:
+    is_native = False
+
+    def rank(self, collective: Collective) -> JoinCollective:
+        raise OpError("FAILED_PRECONDITION", f"{collective.node} runs in a task only")
+
+
+_NO_COLLECTIVES: Final = _NoCollectives()
 
 
 class Clock(Protocol):
@@ -171,6 +213,7 @@ class OpContext:
     torch_device: torch.device
     resources: ResourceManager
     clock: Clock
+    collectives: CollectiveExecutor = _NO_COLLECTIVES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from tracer.model.collective import Execution
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
+from tracer.rpc.collective_messages import decode_arrival, encode_execution
 from tracer.rpc.connection import NOTHING, Connection, Handler
 from tracer.rpc.frames import (
     CLEANUP,
+    COMPLETE_INSTANCE,
     MARK_RECV_FINISHED,
     OK,
     RECV_TENSOR,
@@ -92,6 +95,13 @@ class _Served:
         else:
             fetched, step_id, was_made = result
             self._answer(lambda: encode_fetched(fetched, step_id, was_made=was_made))
+
+    def all_have_arrived(self, outcome: Execution | StepError) -> None:
+        if isinstance(outcome, StepError):
+            self.refuse(outcome)
+            return
+        wait_ns = self._service.since(self._span) if self._span else 0
+        self._answer(lambda: encode_execution(outcome), wait_ns=wait_ns)
 
     def refuse(self, error: StepError) -> None:
         end_call(self._span, error)
@@ -172,6 +182,7 @@ class FrameService:
             RUN_GRAPH: self._run_graph,
             RECV_TENSOR: self._recv_tensor,
             MARK_RECV_FINISHED: self._mark_recv_finished,
+            COMPLETE_INSTANCE: self._complete_instance,
             CLEANUP: self._cleanup,
             START_ABORT: self._start_abort,
         }
@@ -199,6 +210,16 @@ class FrameService:
             self._worker.recv_tensor(step_id, key, request_id, context, served.received)
         except StepError as error:
             served.refuse(error)
+
+    def since(self, span: OpenSpan) -> int:
+        """For how long a call has been served, in ns."""
+        return self._recorder.now() - span.start
+
+    def _complete_instance(self, connection: Connection, call_id: int, payload: memoryview) -> None:
+        arrival, context = decode_arrival(payload)
+        span = self._open(connection, COMPLETE_INSTANCE, context)
+        served = _Served(self, connection, call_id, 0, span)
+        self._worker.complete_instance(arrival, context, served.all_have_arrived)
 
     def _mark_recv_finished(self, _: Connection, __: int, payload: memoryview) -> None:
         self._worker.mark_recv_finished(decode_mark_recv_finished(payload))

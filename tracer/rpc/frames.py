@@ -15,7 +15,7 @@ import numpy as np
 
 RUN_STEP, RUN_GRAPH, RECV_TENSOR, CLEANUP, START_ABORT, OK, ERR, HELLO, CHUNK = range(1, 10)
 BLOCK, FREED = 10, 11
-RUN_CALLABLE, MARK_RECV_FINISHED = 12, 13
+RUN_CALLABLE, MARK_RECV_FINISHED, COMPLETE_INSTANCE = 12, 13, 14
 
 LARGE_BYTES = 256 * 1024  #: payloads above this are chunked
 CHUNK_BYTES = 1024 * 1024
@@ -66,7 +66,7 @@ def _split(message: Buffer) -> Iterator[tuple[int, int, int, memoryview]]:
         length, kind, chunked, _, call_id = _HEADER.unpack_from(message, at)
         at += 16
         padded = length + (-length & 7)
-        if not RUN_STEP <= kind <= MARK_RECV_FINISHED or at + padded > end:
+        if not RUN_STEP <= kind <= COMPLETE_INSTANCE or at + padded > end:
             raise FrameError(
                 f"a frame of kind {kind} and {length} bytes where {end - at} bytes follow; "
                 "both tasks must run the same version"

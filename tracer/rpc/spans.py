@@ -11,6 +11,7 @@ from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.rpc.frames import (
     CLEANUP,
+    COMPLETE_INSTANCE,
     RECV_TENSOR,
     RUN_CALLABLE,
     RUN_GRAPH,
@@ -33,6 +34,7 @@ METHODS: Mapping[int, str] = {
     RUN_CALLABLE: f"{MASTER_SERVICE}/RunCallable",
     RUN_GRAPH: f"{WORKER_SERVICE}/RunGraph",
     RECV_TENSOR: f"{WORKER_SERVICE}/RecvTensor",
+    COMPLETE_INSTANCE: f"{WORKER_SERVICE}/CompleteInstance",
     CLEANUP: f"{WORKER_SERVICE}/CleanupGraph",
     START_ABORT: f"{WORKER_SERVICE}/StartAbort",
 }

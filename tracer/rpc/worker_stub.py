@@ -4,12 +4,21 @@ import threading
 from collections.abc import Mapping
 
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.collective import Arrival, Execution
 from tracer.model.graph import Graph
 from tracer.model.graph_json import graph_to_json
 from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.rpc.channels import CALL_S, CONNECT_S, NOT_SAMPLED, SHUTDOWN_S
-from tracer.rpc.frames import CLEANUP, MARK_RECV_FINISHED, RECV_TENSOR, RUN_GRAPH, START_ABORT
+from tracer.rpc.collective_messages import decode_execution, encode_arrival
+from tracer.rpc.frames import (
+    CLEANUP,
+    COMPLETE_INSTANCE,
+    MARK_RECV_FINISHED,
+    RECV_TENSOR,
+    RUN_GRAPH,
+    START_ABORT,
+)
 from tracer.rpc.messages import (
     CleanupAllRequest,
     CreateWorkerSessionRequest,
@@ -42,6 +51,7 @@ from tracer.rpc.spans import (
 from tracer.rpc.tensor_codec import UNREADABLE
 from tracer.rpc.transport import Transport
 from tracer.runtime.interfaces import (
+    ExecutionDone,
     Received,
     RecvDone,
     RunDone,
@@ -207,6 +217,28 @@ class RemoteWorker(WorkerInterface):
         if connection is not None:
             payload = encode_mark_recv_finished(request_id)
             connection.tell(MARK_RECV_FINISHED, payload, now=False)
+
+    def complete_instance(
+        self, arrival: Arrival, context: SpanContext, done: ExecutionDone
+    ) -> None:
+        span = None
+        if context.sampled:
+            span = self._recorder.open(self._sites[COMPLETE_INSTANCE], context)
+            context = span.context
+
+        def on_answer(payload: memoryview, error: StepError | None) -> None:
+            outcome: Execution | StepError
+            try:
+                outcome = error or decode_execution(payload)
+            except UNREADABLE as fault:
+                outcome = self._unreadable("CompleteInstance", fault)
+            failure = outcome if isinstance(outcome, StepError) else None
+            end_call(span, failure, num_bytes=len(payload))
+            done(outcome)
+
+        payload = encode_arrival(arrival, context)
+        connection = self._transport.connection(self._peer, self.address)
+        connection.call(COMPLETE_INSTANCE, payload, on_answer)
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         self._tell(START_ABORT, step_id, self._contexts.get(step_id), error)

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.collective import Arrival, Execution
 from tracer.model.graph import Graph, Node
 from tracer.model.step import SpanContext
 
@@ -119,6 +120,7 @@ class Received(NamedTuple):
 
 RunDone = Callable[[RunGraphResult], None]
 RecvDone = Callable[[Received], None]
+ExecutionDone = Callable[[Execution | StepError], None]
 
 
 class WorkerInterface(Protocol):
@@ -161,7 +163,15 @@ class WorkerInterface(Protocol):
         """Pulls one tensor; served when it exists, also if it is asked for before run_graph."""
         ...
 
-    def start_abort(self, step_id: int, error: StepError) -> None: ...
+    def complete_instance(
+        self, arrival: Arrival, context: SpanContext, done: ExecutionDone
+    ) -> None:
+        """A rank of a collective that this task leads has arrived; `done` once all have."""
+        ...
+
+    def start_abort(self, step_id: int, error: StepError) -> None:
+        """Ends a step there, or an execution of a collective, whose ids are longer."""
+        ...
 
     def cleanup_graph(self, step_id: int) -> None:
         """Forgets the step's rendezvous; rides with the next message where it can."""

@@ -186,7 +186,9 @@ class _Preparation:
         self._device = device
         self._bind = bind
         self._graph = graph
-        self._context = OpContext(device.name, device.torch_device, env.resources, env.clock)
+        self._context = OpContext(
+            device.name, device.torch_device, env.resources, env.clock, env.collectives
+        )
         self._order = in_running_order(graph)
         self._position = {name: i for i, name in enumerate(self._order)}
         self._ops = {name: self._op(graph[name]) for name in self._order}

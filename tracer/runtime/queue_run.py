@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from tracer.model.step import SpanContext
 from tracer.ops.kernel import DEAD, Cancel
 from tracer.record.open_span import OpenSpan
 from tracer.runtime import turn
@@ -66,6 +67,15 @@ class Wait:
         self.ready = ready
         self.span = span
         self.cancel: Cancel | None = None
+
+    @property
+    def step(self) -> StepRun:
+        return self._run.step
+
+    @property
+    def context(self) -> SpanContext:
+        """What the kernel's own spans lie under."""
+        return self.span.context if self.span is not None else self._run.context
 
     def __call__(self, result: Any = None, error: Exception | None = None) -> None:
         """Only the first call counts: an end and a cancel may race."""
@@ -320,8 +330,11 @@ class QueueRun:
 
 
 def by_port(node: PreparedNode, result: Any) -> Sequence[Any]:
-    """A kernel's result as the node's outputs; ValueError if there are too few or too many."""
-    if len(node.outputs) == 1:
+    """A kernel's result as the node's outputs; ValueError if there are too few or too many.
+
+    Of a node that drops, which has none, it is whether it did.
+    """
+    if len(node.outputs) == 1 or node.drops:
         return (result,)
     if node.outputs and len(result) != len(node.outputs):
         raise ValueError(f"the kernel gave {len(result)} outputs, {len(node.outputs)} are declared")

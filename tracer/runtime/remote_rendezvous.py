@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PeerOf = Callable[[TaskName], WorkerInterface]
 Now = Callable[[], int]  #: a reading of a clock in ns
+WaitsFor = Callable[[int], list[str]]  #: step id → what it waits for there besides keys, in words
 
 RECENT_STEPS = (
     1024  #: steps that are remembered as over, so that a late pull fails instead of waiting
@@ -64,8 +65,10 @@ class StepRendezvous:
         task: str,
         free_calls: FreeCalls | None = None,
         now: Now = time.perf_counter_ns,
+        others: WaitsFor | None = None,
     ) -> None:
         self.step_id = step_id
+        self._others = others
         self.local = LocalRendezvous()
         self.partial_run: PartialRun | None = None
         self._task = task
@@ -125,6 +128,16 @@ class StepRendezvous:
         self._free_calls.give_back(call)
         done(received)
 
+    @property
+    def error(self) -> StepError | None:
+        """Why the step was aborted here."""
+        return self._error
+
+    def peer(self, task: TaskName) -> WorkerInterface:
+        """Another task's worker. Raises StepError."""
+        assert self._peer is not None, "executors start after initialize"
+        return self._peer(task)
+
     def when_aborted(self, tell: Callable[[StepError], None]) -> None:
         """Calls `tell` once the step is aborted or over: for what does not wait for a key."""
         with self._lock:
@@ -171,7 +184,8 @@ class StepRendezvous:
         """
         now = self._now()
         here = [*self.local.unsent(), *(one.key for one in self._deferred)]
-        lines = [
+        lines = self._others(self.step_id) if self._others else []
+        lines += [
             f"{self._task} waits for {call.key}, for {(now - call.since) / 1e9:.1f} s now"
             for call in list(self._calls.values())
         ]
@@ -240,9 +254,12 @@ def _mark_deferred(done: RecvDone, received: Received) -> None:
 class RendezvousTable:
     """Step id → rendezvous (TF `RendezvousMgr`)."""
 
-    def __init__(self, task: str, now: Now = time.perf_counter_ns) -> None:
+    def __init__(
+        self, task: str, now: Now = time.perf_counter_ns, others: WaitsFor | None = None
+    ) -> None:
         self.tally = Tally("rendezvous")
         self.free_calls = FreeCalls()
+        self._others = others
         self._now = now
         self._task = task
         self._lock = threading.Lock()
@@ -262,7 +279,7 @@ class RendezvousTable:
                     "ABORTED", f"step {step_id:x} is over in {self._task}", derived=True
                 )
             self.tally.miss()
-            made = StepRendezvous(step_id, self._task, self.free_calls, self._now)
+            made = StepRendezvous(step_id, self._task, self.free_calls, self._now, self._others)
             return self._steps.setdefault(step_id, made)
 
     def is_over(self, step_id: int) -> bool:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from tracer.model.cluster import ClusterSpec
+from tracer.model.collective import Arrival, is_execution
 from tracer.model.graph import Graph
 from tracer.model.step import RendezvousKey, RendezvousKeyError, SpanContext
 from tracer.record.clock import SystemClock
 from tracer.runtime.caches import Tally, tell_lookup, tell_totals
 from tracer.runtime.interfaces import (
+    ExecutionDone,
     Received,
     RecvDone,
     RunDone,
@@ -39,7 +41,8 @@ class Worker:
         self.cache = cache
         is_real = isinstance(env.clock, SystemClock)
         now = time.perf_counter_ns if is_real else env.clock.now_ns
-        self.rendezvous = RendezvousTable(env.name, now)
+        env.collectives.join_task(env.task, env.name, env.recorder, env.devices)
+        self.rendezvous = RendezvousTable(env.name, now, env.collectives.leader.waits_for)
         self._no_rendezvous = NoRendezvous(env.name)
         self.is_finished = False
         self._pid = pid
@@ -140,7 +143,10 @@ class Worker:
     def _recv(self, step_id: int, key: str, request_id: int, done: RecvDone) -> None:
         self._request_ids.check(request_id, f"step {step_id:x}, key {key}")
         self._check_key(key)
-        self.rendezvous.find_or_create(step_id).recv_local(key, done)
+        if is_execution(step_id):
+            self.env.collectives.exchanges.recv(step_id, key, done)
+        else:
+            self.rendezvous.find_or_create(step_id).recv_local(key, done)
 
     def _recv_once(
         self,
@@ -203,8 +209,14 @@ class Worker:
                 task=self.env.name,
             )
 
+    def complete_instance(self, arrival: Arrival, _: SpanContext, done: ExecutionDone) -> None:
+        self.env.collectives.leader.arrive(arrival, done)
+
     def start_abort(self, step_id: int, error: StepError) -> None:
-        self.rendezvous.start_abort(step_id, error)
+        if is_execution(step_id):
+            self.env.collectives.exchanges.abort(step_id, error)
+        else:
+            self.rendezvous.start_abort(step_id, error)
 
     def cleanup_graph(self, step_id: int) -> None:
         self.rendezvous.cleanup(step_id)
@@ -229,6 +241,7 @@ class Worker:
         for step_id in self.rendezvous.running():
             self.rendezvous.start_abort(step_id, gone)
             self.cleanup_graph(step_id)
+        self.env.collectives.close(gone)
         with self._lock:
             sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:

@@ -9,6 +9,7 @@ from tracer.ops.kernel import Clock, OpDef
 from tracer.ops.registry import lookup
 from tracer.record.clock import SystemClock
 from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.collectives import Collectives
 from tracer.runtime.devices import Device
 from tracer.runtime.resource_manager import TaskResources
 
@@ -32,6 +33,7 @@ class WorkerEnv:
     executor: ExecutorKind = "generated"
     label: str = ""
     caches_responses: bool = False
+    collectives: Collectives = field(default_factory=Collectives)
 
     @property
     def name(self) -> str:

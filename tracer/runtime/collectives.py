@@ -1,0 +1,81 @@
+"""The collectives of a task: what it leads, what is exchanged there, its native groups.
+
+After TF `collective_executor_mgr.h`. Pieces lie in a table of the sender's task and are pulled by
+RecvTensor, as every value between tasks is.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracer.model.cluster import TaskName
+from tracer.model.collective import Collective
+from tracer.ops.kernel import JoinCollective
+from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.collectives_exchange import Exchanges
+from tracer.runtime.collectives_leader import Leader
+from tracer.runtime.collectives_rank import Rank
+from tracer.runtime.devices import Device
+from tracer.runtime.interfaces import StepError
+
+if TYPE_CHECKING:
+    from tracer.runtime.collectives_native import NativeRank, Store
+
+
+class Collectives:
+    """Of one task: what it leads, what is exchanged there, and its native groups.
+
+    `host` is where the task serves; a store of torch.distributed knows no secret, so a native group
+    is refused anywhere but on loopback.
+    """
+
+    def __init__(self, *, is_native: bool = False) -> None:
+        self.is_native = is_native
+        self.host = "127.0.0.1"
+        self.exchanges = Exchanges()
+        self.leader = Leader(self._port)
+        self.task = TaskName("localhost", 0)
+        self.name = ""
+        self.recorder: Recorder = NO_RECORDER
+        self._lives: dict[str, int] = {}
+        self._stores: dict[int, Store] = {}
+        self._native: dict[tuple[int, int], NativeRank] = {}
+
+    def join_task(
+        self, task: TaskName, name: str, recorder: Recorder, devices: Sequence[Device]
+    ) -> None:
+        """`name` is how errors call the task."""
+        self.task, self.name, self.recorder = task, name, recorder
+        self._lives = {str(device.name): device.incarnation for device in devices}
+
+    def rank(self, collective: Collective) -> JoinCollective:
+        return Rank(self, collective, self._lives[collective.device]).join
+
+    def _port(self, group_key: int, ranks: int) -> int:
+        """Of the store of a native group that this task leads."""
+        from tracer.runtime.collectives_native import Store  # noqa: PLC0415 (takes its time)
+
+        del ranks
+        if not self.host.startswith(("127.", "[::1]", "localhost")):
+            raise StepError(
+                "UNIMPLEMENTED",
+                f"{self.name} serves on {self.host}: native collectives meet at a store that knows "
+                "no secret, so they run on loopback only; use --collectives visible",
+            )
+        if group_key not in self._stores:
+            self._stores[group_key] = Store()
+        return self._stores[group_key].port
+
+    def native(self, group_key: int, collective: Collective, port: int) -> "NativeRank":
+        from tracer.runtime.collectives_native import NativeRank  # noqa: PLC0415
+
+        place = group_key, collective.rank
+        if place not in self._native:
+            self._native[place] = NativeRank(collective, group_key, port)
+        return self._native[place]
+
+    def close(self, error: StepError) -> None:
+        self.leader.close(error)
+        for number in self.exchanges.running():
+            self.exchanges.abort(number, error)
+        for rank in self._native.values():
+            rank.close(error)

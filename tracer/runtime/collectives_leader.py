@@ -1,0 +1,326 @@
+"""The leader of a group: who has arrived, do they agree, who is missing.
+
+After TF `collective_param_resolver_local.cc`. All that ranks bring is compared before a byte moves:
+torch.distributed sums a [2, 3] and a [3, 2] without a word, and pairs collectives that were issued
+in different orders.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tracer.model.collective import Arrival, Execution
+from tracer.model.step import STEP_ID_BITS
+from tracer.runtime.interfaces import ExecutionDone, StepError
+
+PERIOD_S = 0.1  #: how often it is looked who has waited too long
+KEPT = 256  #: failed instances that wait for ranks which may never come
+
+_numbers = random.Random()  #: unique, not secret
+
+GroupKey = tuple[int, int]  # group key, scope
+Tell = Callable[[], None]
+
+
+class _Waiting(NamedTuple):
+    arrival: Arrival
+    done: ExecutionDone
+    since: float  # of the leader's clock, in s
+
+
+@dataclass
+class _Instance:
+    """One collective on its way; `error` once it has failed, for whoever comes then."""
+
+    first: Arrival
+    since: float
+    waiting: dict[int, _Waiting] = field(default_factory=dict)
+    came: set[int] = field(default_factory=set)
+    error: StepError | None = None
+
+
+@dataclass
+class _Group:
+    """What is known of a group within a scope.
+
+    `order` is what some ranks have issued and not all: position → who issued it first.
+    """
+
+    instances: dict[int, list[_Instance]] = field(default_factory=dict)
+    issued: dict[int, int] = field(default_factory=dict)
+    order: dict[int, Arrival] = field(default_factory=dict)
+
+
+class Leader:
+    """`port` opens the store of a group that is native, and gives its port; `now` is in seconds."""
+
+    def __init__(
+        self, port: Callable[[int, int], int], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._port = port
+        self._now = now
+        self._lock = threading.Lock()
+        self._groups: dict[GroupKey, _Group] = {}
+        self._last: dict[tuple[int, int], tuple[Arrival, float]] = {}  # by group key and rank
+        self._num_done: dict[int, int] = {}  # executions, by group key
+        self._turns: dict[int, int] = {}  # native executions, by group key
+        self._told: dict[int, list[str]] = {}  # by scope: of instances that were given up
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def arrive(self, arrival: Arrival, done: ExecutionDone) -> None:
+        """Calls `done` once all ranks are there, or it is known that they will not agree."""
+        with self._lock:
+            if arrival.given_up:
+                gone = StepError("CANCELLED", arrival.given_up, derived=True)
+                tells = [*self._give_up(arrival), _telling(done, gone)]
+            else:
+                tells = self._arrive(_Waiting(arrival, done, self._now()))
+        for tell in tells:
+            tell()
+
+    def _arrive(self, new: _Waiting) -> list[Tell]:
+        arrival = new.arrival
+        group = self._groups.setdefault((arrival.group_key, arrival.scope), _Group())
+        instance = self._instance(group, new)
+        instance.came.add(arrival.rank)
+        instance.waiting[arrival.rank] = new
+        fault = (
+            instance.error or _difference(instance.first, arrival) or self._wrong_order(group, new)
+        )
+        self._last[arrival.group_key, arrival.rank] = arrival, new.since
+        if fault is not None:
+            return self._fail(group, fault)
+        if len(instance.waiting) < len(arrival.devices):
+            self._watch()
+            return []
+        return self._complete(group, instance)
+
+    @staticmethod
+    def _instance(group: _Group, new: _Waiting) -> _Instance:
+        """The oldest one of this key to which the rank has not come yet."""
+        arrival = new.arrival
+        mates = group.instances.setdefault(arrival.instance_key, [])
+        for instance in mates:
+            if arrival.rank not in instance.came:
+                return instance
+        mates.append(_Instance(arrival, new.since))
+        return mates[-1]
+
+    def _complete(self, group: _Group, instance: _Instance) -> list[Tell]:
+        first = instance.first
+        self._forget(first, group, instance)
+        by_rank = [instance.waiting[rank].arrival for rank in range(len(first.devices))]
+        key = first.group_key
+        self._num_done[key] = self._num_done.get(key, 0) + 1
+        port = turn = 0
+        if first.algorithm == "native":
+            port, turn = self._port(key, len(first.devices)), self._turns.get(key, 0)
+            self._turns[key] = turn + 1
+        answer = Execution(
+            1 << STEP_ID_BITS | _numbers.getrandbits(STEP_ID_BITS),
+            tuple(one.incarnation for one in by_rank),
+            tuple(one.shape[0] if one.shape else 1 for one in by_rank),
+            port,
+            turn,
+        )
+        return [_telling(waiting.done, answer) for waiting in instance.waiting.values()]
+
+    def _forget(self, arrival: Arrival, group: _Group, instance: _Instance) -> None:
+        mates = group.instances[arrival.instance_key]
+        mates.remove(instance)
+        if not mates:
+            del group.instances[arrival.instance_key]
+        if not group.instances and not group.order:
+            self._groups.pop((arrival.group_key, arrival.scope), None)
+
+    def _wrong_order(self, group: _Group, new: _Waiting) -> StepError | None:
+        """Ranks that issue one after the other must issue the same."""
+        arrival = new.arrival
+        if not arrival.is_ordered:
+            return None
+        position = group.issued.get(arrival.rank, 0)
+        group.issued[arrival.rank] = position + 1
+        other = group.order.setdefault(position, arrival)
+        if min(group.issued.get(rank, 0) for rank in range(len(arrival.devices))) > position:
+            del group.order[position]
+        if (other.instance_key, other.of) == (arrival.instance_key, arrival.of):
+            return None
+        return StepError(
+            "INVALID_ARGUMENT",
+            f"the ranks of group {arrival.group_key} issue collectives in different orders: as "
+            f"number {position + 1} {_told(other)}, {_told(arrival)}. No bytes were moved; "
+            "give all ranks one order",
+        )
+
+    def _fail(self, group: _Group, error: StepError) -> list[Tell]:
+        """Ends all that waits in the group: an order that is lost is lost for all."""
+        tells = []
+        for instances in group.instances.values():
+            for instance in instances:
+                instance.error = instance.error or error
+                waiting, instance.waiting = instance.waiting, {}
+                tells += [_telling(one.done, error) for one in waiting.values()]
+        group.issued.clear()
+        group.order.clear()
+        self._drop_over(group)
+        return tells
+
+    def _drop_over(self, group: _Group) -> None:
+        """Failed instances go when every rank has heard of it, or when there are too many."""
+        for instances in list(group.instances.values()):
+            for instance in list(instances):
+                if len(instance.came) == len(instance.first.devices):
+                    self._forget(instance.first, group, instance)
+        failed = [key for key, each in self._groups.items() if _has_failed(each)]
+        for key in failed[:-KEPT]:
+            del self._groups[key]
+
+    def _give_up(self, arrival: Arrival) -> list[Tell]:
+        group = self._groups.get((arrival.group_key, arrival.scope), _Group())
+        for instance in group.instances.get(arrival.instance_key, []):
+            if arrival.rank in instance.waiting:
+                if arrival.scope and arrival.scope not in self._told:
+                    self._told[arrival.scope] = [self._missing(instance)]
+                    if len(self._told) > KEPT:
+                        del self._told[next(iter(self._told))]
+                text = f"rank {arrival.rank} ({arrival.devices[arrival.rank]}) gave up: "
+                error = StepError("ABORTED", text + arrival.given_up, derived=True)
+                return self._fail(group, error)
+        return []
+
+    # who is missing
+
+    def waits_for(self, step_id: int) -> list[str]:
+        """What a step waits for here, in words."""
+        with self._lock:
+            if step_id in self._told:
+                return self._told[step_id]
+            return [
+                self._missing(instance)
+                for (_, scope), group in self._groups.items()
+                if scope == step_id
+                for instances in group.instances.values()
+                for instance in instances
+                if instance.error is None
+            ]
+
+    def _missing(self, instance: _Instance) -> str:
+        first, now = instance.first, self._now()
+        came = sorted(instance.came)
+        missing = [rank for rank in range(len(first.devices)) if rank not in instance.came]
+        number = self._num_done.get(first.group_key, 0) + 1
+        return (
+            f"collective {number} of group {first.group_key} ({_told(first)}) waits for "
+            f"{'; '.join(self._absent(first, rank, now) for rank in missing)}. {_ranks(came)} "
+            f"came, the first {now - instance.since:.1f} s ago"
+        )
+
+    def _absent(self, first: Arrival, rank: int, now: float) -> str:
+        last = self._last.get((first.group_key, rank))
+        where = f"rank {rank} ({first.devices[rank]}), "
+        if last is None:
+            return where + "which has come to no collective of the group yet"
+        arrival, since = last
+        step = f" of step {arrival.step}" if arrival.step else ""
+        return (
+            f"{where}which came last to instance {arrival.instance_key}{step}, "
+            f"{now - since:.1f} s ago"
+        )
+
+    def expire(self) -> None:
+        """Fails what has waited for longer than its nodes allow."""
+        tells: list[Tell] = []
+        with self._lock:
+            now = self._now()
+            for group in list(self._groups.values()):
+                for instance in [i for mates in group.instances.values() for i in mates]:
+                    first = instance.first
+                    if instance.waiting and now - instance.since > first.timeout_s:
+                        text = f"not all ranks came within {first.timeout_s:g} s: "
+                        error = StepError("DEADLINE_EXCEEDED", text + self._missing(instance))
+                        tells += self._fail(group, error)
+        for tell in tells:
+            tell()
+
+    def _watch(self) -> None:
+        if self._thread is None and not self._closed.is_set():
+            thread = threading.Thread(target=self._loop, name="collective watchdog", daemon=True)
+            self._thread = thread
+            thread.start()
+
+    def _loop(self) -> None:
+        while not self._closed.wait(PERIOD_S):
+            self.expire()
+
+    def close(self, error: StepError) -> None:
+        """Ends all that waits here."""
+        self._closed.set()
+        with self._lock:
+            groups, self._groups = list(self._groups.values()), {}
+        for group in groups:
+            for waiting in [
+                w for mates in group.instances.values() for i in mates for w in i.waiting.values()
+            ]:
+                waiting.done(error)
+
+
+def _difference(first: Arrival, arrival: Arrival) -> StepError | None:
+    """What two ranks do not agree on."""
+    for name in (
+        "kind",
+        "devices",
+        "of",
+        "dtype",
+        "merge_op",
+        "final_op",
+        "algorithm",
+        "source",
+        "step",
+    ):
+        if getattr(first, name) != getattr(arrival, name):
+            return _disagreement(first, arrival, _NAMES.get(name, name))
+    skipped = 1 if first.kind == "all_gather" else 0
+    if len(first.shape) != len(arrival.shape) or first.shape[skipped:] != arrival.shape[skipped:]:
+        return _disagreement(first, arrival, "shape" if not skipped else "shape beyond axis 0")
+    return None
+
+
+_NAMES = {"kind": "collective", "devices": "group", "of": "tensor", "source": "broadcasting rank"}
+
+
+def _disagreement(first: Arrival, arrival: Arrival, what: str) -> StepError:
+    step = f"; steps {first.step} and {arrival.step}" if first.step != arrival.step else ""
+    groups = f"; groups {first.devices} and {arrival.devices}" if what == "group" else ""
+    return StepError(
+        "INVALID_ARGUMENT",
+        f"the ranks of group {arrival.group_key} do not agree on the {what} of instance "
+        f"{arrival.instance_key}: {_told(first)}, {_told(arrival)}{step}{groups}. "
+        "No bytes were moved",
+    )
+
+
+def _told(arrival: Arrival) -> str:
+    merge = f"{arrival.merge_op}, {arrival.final_op}, " if arrival.kind == "all_reduce" else ""
+    of = f" of {arrival.of!r}" if arrival.of else ""
+    return (
+        f"rank {arrival.rank} has {arrival.kind}{of} ({merge}{arrival.algorithm}) of "
+        f"{arrival.dtype} {list(arrival.shape)} as instance {arrival.instance_key} at "
+        f"{arrival.node}"
+    )
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    listed = ", ".join(map(str, ranks))
+    return f"rank{'s' if ',' in listed else ''} {listed}"
+
+
+def _telling(done: ExecutionDone, outcome: Execution | StepError) -> Tell:
+    return lambda: done(outcome)
+
+
+def _has_failed(group: _Group) -> bool:
+    return any(one.error is not None for mates in group.instances.values() for one in mates)

@@ -1,0 +1,132 @@
+"""What a rank holds of a collective while it runs: pieces by number, and what they become.
+
+What a rank brought is never written into; sums grow in memory of their own. A piece may be on its
+way to another rank while it lies here: it is written again only when its sum has come round, so
+after it was read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+
+from tracer.model.collective import Collective
+from tracer.runtime.collectives_schedule import (
+    Receive,
+    Schedule,
+    broadcast,
+    chunk_bounds,
+    gather,
+    ring,
+    tree,
+)
+
+Tensor = torch.Tensor
+
+MERGES: Mapping[str, Callable[..., Tensor]] = {
+    "Add": torch.add,
+    "Mul": torch.mul,
+    "Max": torch.maximum,
+    "Min": torch.minimum,
+}
+
+
+class Pieces(Protocol):
+    def get(self, piece: int) -> Tensor: ...
+
+    def take(self, action: Receive, tensor: Tensor) -> None: ...
+
+    def result(self) -> Tensor: ...
+
+
+def finish(total: Tensor, final_op: str, ranks: int) -> None:
+    """What is done to a whole sum, in place; of integers the mean is cut, as in TF."""
+    if final_op == "Div":
+        total.div_(ranks, rounding_mode=None if total.dtype.is_floating_point else "trunc")
+
+
+class Reduction:
+    """In `chunks` chunks; the first may have an element more."""
+
+    def __init__(self, x: Tensor, collective: Collective, chunks: int) -> None:
+        self._shape = x.shape
+        self._merge = MERGES[collective.merge_op]
+        self._final_op, self._ranks = collective.final_op, len(collective.devices)
+        flat = x.detach().reshape(-1)
+        self._out = flat if self._ranks == 1 else torch.empty_like(flat)
+        bounds = chunk_bounds(flat.numel(), chunks)
+        self._places = [self._out[first:last] for first, last in bounds]
+        self._held = [flat[first:last] for first, last in bounds]
+
+    def get(self, piece: int) -> Tensor:
+        return self._held[piece]
+
+    def take(self, action: Receive, tensor: Tensor) -> None:
+        place = self._places[action.piece]
+        if action.merges:
+            self._merge(self._held[action.piece], tensor, out=place)
+        else:
+            place.copy_(tensor)
+        if action.is_last:
+            finish(place, self._final_op, self._ranks)
+        self._held[action.piece] = place
+
+    def result(self) -> Tensor:
+        return self._out.view(self._shape)
+
+
+class Gathering:
+    """A piece a rank."""
+
+    def __init__(self, x: Tensor, collective: Collective) -> None:
+        self._pieces: dict[int, Tensor] = {collective.rank: x.detach().contiguous()}
+
+    def get(self, piece: int) -> Tensor:
+        return self._pieces[piece]
+
+    def take(self, action: Receive, tensor: Tensor) -> None:
+        self._pieces[action.piece] = tensor
+
+    def result(self) -> Tensor:
+        return torch.cat([self._pieces[rank] for rank in sorted(self._pieces)])
+
+
+class Copying:
+    """One piece, which goes on as it came."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._piece = x.detach().contiguous()
+
+    def get(self, piece: int) -> Tensor:
+        del piece
+        return self._piece
+
+    def take(self, action: Receive, tensor: Tensor) -> None:
+        del action
+        self._piece = tensor
+
+    def result(self) -> Tensor:
+        return self._piece
+
+
+def schedule_of(collective: Collective) -> Schedule:
+    """What the rank does, hop by hop."""
+    rank, ranks = collective.rank, len(collective.devices)
+    match collective.kind:
+        case "all_gather":
+            return gather(rank, ranks)
+        case "broadcast":
+            return broadcast(rank, ranks, collective.source)
+        case _:
+            return (tree if collective.algorithm == "tree" else ring)(rank, ranks)
+
+
+def pieces_of(collective: Collective, x: Any) -> Pieces:
+    match collective.kind:
+        case "all_gather":
+            return Gathering(x, collective)
+        case "broadcast":
+            return Copying(x)
+        case _:
+            is_ring = collective.algorithm != "tree"
+            return Reduction(x, collective, len(collective.devices) if is_ring else 1)

@@ -1,0 +1,347 @@
+"""A rank of a collective: it arrives, waits for the others, and passes pieces on hop by hop.
+
+After TF `ring_reducer.cc`. A rank's time is its wait for the others and its hops, one after
+another; nothing else.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tracer.model.cluster import DeviceName, TaskName
+from tracer.model.collective import Arrival, Collective, Execution
+from tracer.model.step import RendezvousKey, SpanContext
+from tracer.ops.dtypes import dtype_name
+from tracer.ops.kernel import Cancel, OpError, StepDone
+from tracer.record.open_span import OpenSpan
+from tracer.runtime import turn
+from tracer.runtime.collectives_exchange import Exchange
+from tracer.runtime.collectives_pieces import Pieces, pieces_of, schedule_of
+from tracer.runtime.collectives_schedule import Receive, Send
+from tracer.runtime.interfaces import Received, StepError, WorkerInterface
+from tracer.runtime.request_ids import new_request_id
+
+if TYPE_CHECKING:
+    from tracer.runtime.collectives import Collectives
+
+GIVEN_UP = StepError("CANCELLED", "the step was cancelled", derived=True)
+
+
+class Rank:
+    """One rank's node, bound to its task."""
+
+    def __init__(self, home: "Collectives", collective: Collective, life: int) -> None:
+        self.home = home
+        self.collective = collective
+        self.life = life
+        self.schedule = schedule_of(collective)
+        self._sites: dict[tuple[int, int], tuple[int, list[int]]] = {}
+
+    def join(self, done: StepDone, x: torch.Tensor, group: int, instance: int) -> Cancel:
+        run = RankRun(self, done, x, group, instance)
+        run.start()
+        return run.cancel
+
+    def sites(self, group: int, instance: int) -> tuple[int, list[int]]:
+        """Of the collective, and of each action of its schedule (0 of a send)."""
+        found = self._sites.get((group, instance))
+        if found is None:
+            found = self._sites[group, instance] = self._made_sites(group, instance)
+        return found
+
+    def _made_sites(self, group: int, instance: int) -> tuple[int, list[int]]:
+        one = self.collective
+        lane = f"collective {DeviceName.parse(one.device).short}"
+        keys = {
+            "vizdist.collective.group": str(group),
+            "vizdist.collective.instance": str(instance),
+            "vizdist.collective.algorithm": one.algorithm,
+            "vizdist.collective.rank": one.rank,
+            "vizdist.device": one.device,
+        }
+        told = {
+            **keys,
+            "vizdist.collective.num_ranks": len(one.devices),
+            "vizdist.collective.of": one.of,
+            "vizdist.node": one.node,
+        }
+        if one.kind == "all_reduce":
+            told["vizdist.collective.op"] = f"{one.merge_op} {one.final_op}"
+        site = self.home.recorder.site(
+            f"collective.{one.kind}", name=one.of or one.node, lane=lane, attributes=told
+        )
+        return site, [self._hop_site(action, lane, keys) for action in self.schedule]
+
+    def _hop_site(self, action: Send | Receive, lane: str, keys: dict[str, Any]) -> int:
+        if isinstance(action, Send):
+            return 0
+        attributes = {
+            **keys,
+            "vizdist.collective.phase": action.phase,
+            "vizdist.collective.chunk": action.piece,
+            "vizdist.collective.sender": action.source,
+            "vizdist.collective.receiver": self.collective.rank,
+        }
+        name = f"{action.phase} {action.piece}"
+        return self.home.recorder.site(
+            "collective.hop", name=name, lane=lane, attributes=attributes
+        )
+
+    def arrival(self, done: StepDone, x: torch.Tensor, group: int, instance: int) -> Arrival:
+        one, step = self.collective, done.step
+        return Arrival(
+            one.kind,
+            one.node,
+            one.devices,
+            one.rank,
+            group,
+            instance,
+            self.life,
+            0 if one.between_graphs else step.rendezvous.step_id,
+            done.context.step,
+            dtype_name(x.dtype),
+            tuple(x.shape),
+            one.of,
+            one.merge_op,
+            one.final_op,
+            one.algorithm,
+            one.is_ordered,
+            one.source,
+            one.timeout_s,
+        )
+
+
+class RankRun:
+    """One execution of one rank."""
+
+    def __init__(
+        self, rank: Rank, done: StepDone, x: torch.Tensor, group: int, instance: int
+    ) -> None:
+        self._rank, self._home, self._collective = rank, rank.home, rank.collective
+        self._done, self._x = done, x
+        self._group, self._instance = group, instance
+        self._open = [self]  # until the run has ended: who takes it out ends it
+        self._next = 0
+        self._sent_bytes = 0
+        self._wait_ns = 0
+        self._clock = 0  # when the last hop ended
+        self._arrival: Arrival | None = None
+        self._execution: Execution | None = None
+        self._exchange: Exchange | None = None
+        self._pieces: Pieces | None = None
+        self._span: OpenSpan | None = None
+        self._hop: OpenSpan | None = None
+        self._site, self._hop_sites = rank.sites(group, instance)
+
+    def start(self) -> None:
+        recorder = self._home.recorder
+        self._clock = recorder.now()
+        self._span = recorder.open(self._site, self._done.context, 0, self._clock)
+        self._arrival = self._rank.arrival(self._done, self._x, self._group, self._instance)
+        try:
+            self._tell_leader(self._arrival, self._span.context)
+        except StepError as error:
+            self._fail(error)
+
+    def _tell_leader(self, arrival: Arrival, context: SpanContext) -> None:
+        leader = self._collective.leader
+        if leader == self._home.task:
+            self._home.leader.arrive(arrival, self._answered)
+        else:
+            self._peer(leader).complete_instance(arrival, context, self._answered)
+
+    def _peer(self, task: TaskName) -> WorkerInterface:
+        peer: WorkerInterface = self._done.step.rendezvous.peer(task)
+        return peer
+
+    def _answered(self, outcome: Execution | StepError) -> None:
+        turn.run(partial(self._try, partial(self._begin, outcome)))
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except StepError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 (as of a kernel)
+            reason = OpError.of(error)
+            self._fail(StepError(reason.code, reason.message))
+
+    def _begin(self, outcome: Execution | StepError) -> None:
+        if isinstance(outcome, StepError):
+            self._end_failed(outcome)
+            return
+        self._execution = outcome
+        if not self._open:  # cancelled as the last rank came
+            self._abort(GIVEN_UP)
+            return
+        arrived = self._home.recorder.now()
+        self._wait_ns, self._clock = arrived - self._clock, arrived
+        self._tell_execution(outcome)
+        if self._collective.algorithm == "native":
+            native = self._home.native(self._group, self._collective, outcome.port)
+            native.run(outcome, self._collective, self._x, self._native_ended)
+            return
+        here = self._collective.tasks.count(self._home.task)
+        self._exchange = self._home.exchanges.enter(outcome.number, here)
+        self._pieces = pieces_of(self._collective, self._x)
+        self._send_on()
+        self._ask_or_end(arrived)
+
+    def _tell_execution(self, execution: Execution) -> None:
+        if self._span is not None and self._span.context.sampled:
+            self._home.recorder.annotate(
+                self._span.span,
+                {
+                    "vizdist.collective.execution": f"{execution.number:016x}",
+                    "vizdist.tensor.bytes": self._x.nbytes,
+                },
+            )
+
+    def _send_on(self) -> None:
+        """All sends up to the next receive."""
+        assert self._exchange is not None
+        assert self._pieces is not None
+        schedule = self._rank.schedule
+        while self._next < len(schedule) and isinstance(action := schedule[self._next], Send):
+            self._next += 1
+            piece = self._pieces.get(action.piece)
+            self._sent_bytes += piece.nbytes
+            rank = self._collective.rank
+            self._exchange.send(self._key(action, rank, action.to), piece, self._span_id)
+
+    @property
+    def _span_id(self) -> int:
+        return self._span.span if self._span is not None else 0
+
+    def _key(self, action: Send | Receive, source: int, to: int) -> str:
+        assert self._execution is not None
+        devices = self._collective.devices
+        edge = f"collective_{self._group}_{self._instance}_{action.phase}_{action.piece}"
+        life = self._execution.incarnations[source]
+        return str(RendezvousKey(devices[source], life, devices[to], edge))
+
+    def _ask_or_end(self, end: int) -> None:
+        """`end` is when the hop before ended."""
+        if self._next == len(self._rank.schedule):
+            assert self._pieces is not None
+            self._succeed(self._pieces.result(), end)
+            return
+        action, site = self._rank.schedule[self._next], self._hop_sites[self._next]
+        assert isinstance(action, Receive)
+        assert self._span is not None
+        self._next += 1
+        hop = self._hop = self._home.recorder.open(site, self._span.context, 0, end)
+        self._clock = end
+        self._pull(action, hop)
+
+    def _pull(self, action: Receive, hop: OpenSpan) -> None:
+        assert self._exchange is not None
+        key = self._key(action, action.source, self._collective.rank)
+        task = self._collective.tasks[action.source]
+        is_remote = task != self._home.task
+        came = partial(self._came, action, hop, is_remote)
+        if is_remote:
+            peer, number = self._peer(task), self._exchange.number
+            peer.recv_tensor(number, key, new_request_id(), hop.context, came)
+        else:
+            self._exchange.recv(key, came)
+
+    def _came(self, action: Receive, hop: OpenSpan, is_remote: bool, received: Received) -> None:
+        waited = received.wait_ns if is_remote else self._home.recorder.now() - self._clock
+        turn.run(partial(self._try, partial(self._take, action, hop, waited, received)))
+
+    def _take(self, action: Receive, hop: OpenSpan, waited: int, received: Received) -> None:
+        if not self._open:
+            return
+        if received.error is not None:
+            self._fail(received.error)
+            return
+        assert self._pieces is not None
+        assert received.tensor is not None
+        self._pieces.take(action, received.tensor)
+        self._send_on()
+        is_over = self._next == len(self._rank.schedule)
+        result = self._pieces.result() if is_over else None
+        end = self._home.recorder.now()
+        hop.close(end, num_bytes=received.tensor.nbytes, extra=waited)
+        self._hop = None
+        if result is not None:
+            self._succeed(result, end)
+        else:
+            self._ask_or_end(end)
+
+    def _native_ended(self, result: torch.Tensor | None, error: Exception | None) -> None:
+        if result is not None:
+            self._succeed(result, self._home.recorder.now())
+        else:
+            assert isinstance(error, StepError)
+            self._end_failed(error)
+
+    # ends
+
+    def _succeed(self, result: torch.Tensor, end: int) -> None:
+        if not self._taken_out():
+            return
+        assert self._span is not None
+        self._span.close(end, num_bytes=self._sent_bytes, extra=self._wait_ns)
+        if self._exchange is not None:
+            self._exchange.leave()
+        self._done(result)
+
+    def _taken_out(self) -> bool:
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        return True
+
+    def cancel(self) -> None:
+        """The step is aborted."""
+        self._fail(self._done.step.rendezvous.error or GIVEN_UP)
+
+    def _fail(self, error: StepError) -> None:
+        """This rank ends, so the others cannot go on."""
+        if not self._end_failed(error):
+            return
+        if self._execution is not None:
+            self._abort(error)
+        elif self._arrival is not None:
+            given_up = self._arrival._replace(given_up=error.message)
+            try:
+                self._tell_leader(given_up, self._done.context)
+            except StepError:  # whoever cannot be reached waits for nobody
+                return
+
+    def _end_failed(self, error: StepError) -> bool:
+        if not self._taken_out():
+            return False
+        for span in (self._hop, self._span):
+            if span is not None:
+                span.fail(error.message)
+                span.close()
+        name, node = self._home.name, self._collective.node
+        own = StepError(
+            error.code,
+            error.message,
+            task=error.task or name,
+            node=error.node or node,
+            derived=error.derived,
+        )
+        if self._exchange is not None:
+            self._exchange.leave()
+        self._done(error=own)
+        return True
+
+    def _abort(self, error: StepError) -> None:
+        """Tells every task of the group that nobody need wait for this rank."""
+        assert self._execution is not None
+        number, echo = self._execution.number, error.as_derived()
+        self._home.exchanges.abort(number, echo)
+        for task in dict.fromkeys(self._collective.tasks):
+            if task != self._home.task:
+                try:
+                    self._peer(task).start_abort(number, echo)
+                except StepError:
+                    continue

@@ -1,9 +1,9 @@
 """Builds a segment from spans that arrive one by one in any order (foreign and unmerged traces)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +77,31 @@ class ColumnsBuilder:
         if len(self._pending) >= _BATCH:
             self._settle()
 
+    def codes(self, column: str, words: Iterable[str]) -> Array:
+        """The codes of these words in a text column, as `add_columns` takes them."""
+        known = self._words[column]
+        return np.array([known.setdefault(word, len(known)) for word in words], np.int32)
+
+    def cells(self, column: str, which: Sequence[int], values: Sequence[Any], size: int) -> Array:
+        """A column of `size` spans: `values` where `which` says, what a span has without elsewhere."""
+        default = SpanRecord._field_defaults[column]
+        if column in _TYPES:
+            found = np.full(size, default, _TYPES[column])
+            found[which] = values
+        else:
+            found = np.full(size, self.codes(column, [default])[0])
+            found[which] = self.codes(column, values)
+        return found
+
+    def add_columns(self, columns: Mapping[str, Array]) -> None:
+        """Takes spans side by side, texts as `codes`; columns that are not there have no values."""
+        self._settle()
+        size = len(columns["start"])
+        for name, parts in self._parts.items():
+            cells = columns[name] if name in columns else self.cells(name, [], [], size)
+            parts.append(cells.astype(_TYPES.get(name, "int32"), copy=False))
+        self._keep(size)
+
     def words(self, column: str) -> list[str]:
         """What a text column holds so far."""
         self._settle()
@@ -89,14 +114,16 @@ class ColumnsBuilder:
     def _settle(self) -> None:
         """Turns the pending tuples into column parts."""
         for name, cells in zip(SpanRecord._fields, zip(*self._pending, strict=True), strict=False):
-            if name in _TYPES:
-                part = np.array(cells, _TYPES[name])
-            else:
-                known = self._words[name]
-                part = np.array([known.setdefault(w, len(known)) for w in cells], np.int32)
+            is_number = name in _TYPES
+            part = np.array(cells, _TYPES[name]) if is_number else self.codes(name, cells)
             self._parts[name].append(part)
-        self._num_kept += len(self._pending)
+        size = len(self._pending)
         self._pending.clear()
+        self._keep(size)
+
+    def _keep(self, num_more: int) -> None:
+        """Counts the last parts, and moves all to files when they are many."""
+        self._num_kept += num_more
         if self._folder is not None and self._num_kept > KEPT_ROWS:
             for name, parts in self._parts.items():
                 with self._file(self._folder, name).open("ab") as file:

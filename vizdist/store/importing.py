@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import orjson
 
 from vizdist.store.columns import ColumnsBuilder, SpanRecord
@@ -13,6 +14,7 @@ from vizdist.store.gzip_members import FileBlocks, packed_member
 from vizdist.store.otlp_spans import NO_TIME
 from vizdist.store.problems import Problem, problem
 from vizdist.store.reading import Reading
+from vizdist.store.segments import Array
 from vizdist.store.text_repair import JsonText
 
 DETAILS_FILE = "details.otlp.jsonl.gz"
@@ -101,6 +103,25 @@ class Sink:
         self.builder.add(record)
         if self.reading is not None and self.num_spans % TELL_SPANS == 0:
             self.reading.tell()
+
+    def add_columns(self, columns: Mapping[str, Array], where: str) -> None:
+        """The same for spans side by side, as the builder takes them."""
+        start, end = columns["start"], columns["end"]
+        is_time = (start >= -NO_TIME) & (start < NO_TIME) & (end < NO_TIME)
+        kept = np.flatnonzero(is_time & (end >= start))
+        self._invalid[where] += len(start) - len(kept)
+        room = len(kept) if self._max_spans is None else self._max_spans - self.num_spans
+        taken = kept[:room]
+        if len(taken) < len(start):
+            columns = {name: cells[taken] for name, cells in columns.items()}
+        if len(taken):
+            self.num_spans += len(taken)
+            self.last_end = max(self.last_end, int(columns["end"].max()))
+            self.builder.add_columns(columns)
+        if self.reading is not None:
+            self.reading.tell()
+        if len(kept) > room:
+            raise Enough
 
     def say(self, kind: str, count: int = 1, where: str = "", detail: str = "") -> None:
         if count > 0:

@@ -75,7 +75,7 @@ def number_of_id(text: Any, digits: int) -> int:
     """
     if not text or not isinstance(text, str):
         return 0
-    if len(text) <= digits:
+    if len(text) <= digits and text.isalnum():
         try:
             return int(text, 16)
         except ValueError:

@@ -10,6 +10,7 @@ import orjson
 
 from vizdist.store.gzip_members import FileBlocks
 from vizdist.store.importing import DETAILS_FILE, Sink, head_of_file
+from vizdist.store.otlp_columns import StandardSpans
 from vizdist.store.otlp_proto import spans_of_message
 from vizdist.store.otlp_reader import Line, SpanFile
 from vizdist.store.otlp_record import Place, record_of, task_of
@@ -77,19 +78,22 @@ def add_lines(lines: Iterable[Line], sink: Sink, name: str, file_task: str = "")
     One that is not whole is no bad line yet: it is told as the torn end of its file.
     """
     bad = 0
+    standard = StandardSpans(sink, name, file_task)
     for line in lines:
         text = line.text.strip()
         if not text:
             continue
-        document = _parse(text, sink, name)
-        if document is None:
-            if line.whole:
-                bad += 1
-            else:
-                sink.say("torn", len(line.text), name)
-            continue
         place = Place(name, line.member, line.line)
-        _add_all(iterate_spans(document), sink, name, place, file_task)
+        if standard.add(text, place):
+            continue
+        document = _parse(text, sink, name)
+        if document is not None:
+            _add_all(iterate_spans(document), sink, name, place, file_task)
+        elif line.whole:
+            bad += 1
+        else:
+            sink.say("torn", len(line.text), name)
+    standard.close()
     return bad
 
 

@@ -82,6 +82,7 @@ class Flag:
     CYCLE = 64
     DEFERRED = 128
     CLIENT_EDGE = 256  #: a feed or a fetch
+    DROPPED = 512  #: the op left out what it was given: a stale gradient
 
 
 @dataclass(slots=True)

@@ -231,6 +231,8 @@ class OpDef:
     `is_async`: it binds to an AsyncKernel, which waits without a thread (a queue that is empty):
     its call returns at once and `done` ends the node. `is_control_flow`: it gives or takes DEAD,
     and is never computed ahead of a step.
+    `drops`: it may leave out what it was given; its kernel returns whether it did, which its span
+    tells.
     `device_types` are those that have a kernel for it; without any, all have.
     `alike` picks the inputs that must be of one dtype.
     """
@@ -247,6 +249,7 @@ class OpDef:
     is_view: bool = False
     is_async: bool = False
     is_control_flow: bool = False
+    drops: bool = False
     says: str = ""
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()

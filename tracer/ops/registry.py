@@ -2,6 +2,7 @@
 
 from tracer.model.refusal import did_you_mean
 from tracer.ops import (
+    accumulator,
     adam,
     array,
     checkpoint,
@@ -24,6 +25,7 @@ from tracer.ops.aten import aten_op
 from tracer.ops.kernel import OpDef
 
 _ROOMS = (
+    accumulator,
     adam,
     array,
     checkpoint,

@@ -12,7 +12,13 @@ from tracer.ops.kernel import OpDef
 _PLAIN = ("Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration")
 
 #: ops whose output stands for something that stays in its task
-_RESOURCES = ("VarHandleOp", "FIFOQueueV2", "StackV2")
+_RESOURCES = (
+    "VarHandleOp",
+    "FIFOQueueV2",
+    "StackV2",
+    "ConditionalAccumulator",
+    "ResourceConditionalAccumulator",
+)
 
 #: ops that hand on what one of the others stands for: what reads behind them uses that
 _HANDS_ON = dict.fromkeys(_PLAIN, _RESOURCES) | {f"Ref{op}": (REF_VARIABLE,) for op in _PLAIN}
@@ -58,7 +64,7 @@ class Colocation:
 
 
 def _variables_behind(graph: Graph) -> Mapping[str, str]:
-    """Node → the variable (or queue, or stack) that its output stands for."""
+    """Node → the variable (or queue, stack, accumulator) that its output stands for."""
     found = {node.name: node.name for node in graph.nodes if node.op in (*HANDLES, *_RESOURCES)}
     hands_on = [node for node in graph.nodes if node.op in _HANDS_ON] if found else []
     before = 0
@@ -76,8 +82,8 @@ def _needed_beside(
 ) -> list[str]:
     """The handles and reference variables that `node` must sit beside.
 
-    A handle (of a queue or stack, too) never crosses devices; a reference variable may, as a plain
-    value, to its readers.
+    A handle (of a queue, stack or accumulator, too) never crosses devices; a reference variable
+    may, as a plain value, to its readers.
     """
     found = [variables[i.node] for i in node.inputs if i.node in variables]
     if not found or any(graph[name].op in _RESOURCES for name in found):

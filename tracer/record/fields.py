@@ -34,6 +34,7 @@ FLAG_ATTRIBUTES: Final = {
     Flag.REMOTE: "vizdist.remote",
     Flag.DEFERRED: "vizdist.deferred",
     Flag.UNFINISHED: "vizdist.unfinished",
+    Flag.DROPPED: "vizdist.dropped",
 }
 EDGE_FLAGS: Final = {"control": Flag.CONTROL, "feed": Flag.CLIENT_EDGE, "fetch": Flag.CLIENT_EDGE}
 

@@ -73,6 +73,8 @@ class PreparedNode:
     On a GPU, `site` is that of a launch and `run_site` that of the op on its stream, 0 where there
     is nothing to launch. `sends` of a `_Send` is what hands a value of its GPU over.
 
+    A kernel that `drops` returns whether it left out what it was given.
+
     `frame` is the loop in which it runs, `opens` the one that an Enter takes its value to, to every
     iteration if it `is_invariant`. `index` counts arguments and results.
     """
@@ -86,6 +88,7 @@ class PreparedNode:
     site: int
     variable: int = -1
     writes: bool = False
+    drops: bool = False
     key: str = ""
     key_number: int = 0
     source: TaskName | None = None
@@ -254,6 +257,7 @@ class _Preparation:
             self._transfer_site(node, kind) if transfers else self._op_site(node, op),
             variable=self._variable_of(node, op),
             writes=op.writes,
+            drops=op.drops,
             key=key,
             key_number=self._env.recorder.key(key) if transfers else 0,
             source=self._source(node) if kind is Kind.RECV else None,

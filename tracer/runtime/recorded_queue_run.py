@@ -108,7 +108,7 @@ class RecordedQueueRun(QueueRun):
         if gpu and begun:
             gpu.launched(node.run_site, self.context, span, start, begun, num_bytes, extra, key)
             num_bytes = extra = 0
-        flags = Flag.DEAD if is_dead else 0
+        flags = Flag.DEAD * is_dead | Flag.DROPPED * (node.drops and outputs[0])
         writer.end(start, end, ready, num_bytes, key, extra=extra, flags=flags)
         return outputs
 

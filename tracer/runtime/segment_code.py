@@ -173,7 +173,7 @@ class _Text:
             return f"results[c{position}] = {inputs}"
         source = f"k{position}({inputs})"
         outputs = ", ".join(f"v{value}" for value in node.outputs)
-        return f"{outputs} = {source}" if outputs else source
+        return f"{outputs} = {source}" if outputs else f"t = {source}" if node.drops else source
 
     def _recorded(self, node: PreparedNode, position: int, call: str) -> _Lines:
         ready = self._ready(node)
@@ -182,6 +182,7 @@ class _Text:
         version = f"v{node.variable}.version" if node.variable >= 0 else "0"
         before = [] if node.writes or node.variable < 0 else [(f"r = {version}", position)]
         extra = version if node.writes else "r" if before else "0"
+        flags = f"{Flag.DROPPED} * t" if node.drops else "0"
         after: _Lines = []
         if node.kind is Kind.KERNEL and node.run_site:
             before.append(("g = mark()", position))
@@ -197,7 +198,8 @@ class _Text:
             *after,
             (f"e{position} = now()", position),
             (
-                f"ended(b, z, s, e{position}, {ready}, {num_bytes}, 0, {extra}, n{position}, 0, i)",
+                f"ended(b, z, s, e{position}, {ready}, {num_bytes}, 0, {extra}, n{position}, "
+                f"{flags}, i)",
                 position,
             ),
         ]

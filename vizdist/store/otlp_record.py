@@ -174,5 +174,6 @@ FLAG_ATTRIBUTES: Mapping[str, Callable[[Any], int]] = {
     "vizdist.dead": _flag_if_true(Flag.DEAD),
     "vizdist.remote": _flag_if_true(Flag.REMOTE),
     "vizdist.deferred": _flag_if_true(Flag.DEFERRED),
+    "vizdist.dropped": _flag_if_true(Flag.DROPPED),
     "vizdist.edge.kind": lambda value: _EDGE_FLAGS.get(text_of(value), 0),
 }

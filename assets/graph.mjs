@@ -23,11 +23,11 @@ import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
 import { fillTable } from "./graph_table.mjs";
 import { sourceOf } from "./sources.mjs";
-import { APART, HEAD, cutsBetween, drawTwo, saidOf } from "./graph_two.mjs";
+import { APART, HEAD, cutsBetween, drawTwo, saidOf, scalesOfTwo } from "./graph_two.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
-const ZOOM = { least: 0.08, glyphs: 0.5, names: 0.8, alone: 0.8, most: 4 };
+const ZOOM = { least: 0.08, names: 0.8, alone: 0.8, most: 4 };
 const READABLE = 0.6; // a picture that fits at less than this opens as a whole
 const NEARLY = 0.88; // what is hardly wider than the canvas is shown as a whole
 const NARROW = 700; // below it one box is shown at a time
@@ -261,7 +261,7 @@ export class GraphView {
     const { mark } = this.state;
     return {
       payload, model: this.model, theme: this.theme, words: this.words,
-      zoom: this.zoom, x: this.port.x, y: this.port.y,
+      zoom: this.zoom, zoomY: this.port.scaleY, x: this.port.x, y: this.port.y,
       heat: this.state.heat, found: this.found,
       lit: this.lit ?? (mark === "added" ? addedIn(this.model) : null),
       path: mark === "path" ? this.path.lit : null,
@@ -347,14 +347,16 @@ export class GraphView {
     const wide = (width - 2 * MARGIN.side) / Math.max(1, payload.width);
     const whole = !box && wide < high && (isWhole || wide > NEARLY * high)
       ? Math.max(least, wide) : high;
-    const small = this.upper && !isWhole ? Math.max(ZOOM.glyphs, whole) : whole;
-    const zoom = isWhole || whole < READABLE ? small : Math.max(ZOOM.names, whole);
-    const spare = Math.max(0, room - tall * zoom) / 2;
+    const one = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
+    const [zoom, zoomY] = this.upper && !isWhole
+      ? scalesOfTwo({ width: width - 2 * MARGIN.side, height: room },
+        { width: payload.width, height: tall }, ZOOM.names) : [one, one];
+    const spare = Math.max(0, room - tall * zoomY) / 2;
     const above = margin + Math.min(spare, 60);
     Object.assign(this.port, {
-      scaleX: zoom, scaleY: zoom,
+      scaleX: zoom, scaleY: zoomY,
       x: -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom,
-      y: top - above / zoom,
+      y: top - above / zoomY,
     });
     this.overShift = 0;
     this.isHome = true;
@@ -411,18 +413,19 @@ export class GraphView {
     const { width, height } = this.surface;
     const { payload } = this.model;
     const { top, tall, margin } = this.extent;
-    const along = (middle, size, start, length, before, after) => {
-      const seen = size / zoom;
-      const least = start - before / zoom;
-      const most = start + length + after / zoom - seen;
+    const zoomY = zoom * (this.port.scaleY / this.zoom);
+    const along = (middle, size, start, length, before, after, scale = zoom) => {
+      const seen = size / scale;
+      const least = start - before / scale;
+      const most = start + length + after / scale - seen;
       if (most < least) return (least + most) / 2;
       return Math.min(most, Math.max(least, middle - seen / 2));
     };
     const from = { ...this.port };
     const to = {
-      scaleX: zoom, scaleY: zoom,
+      scaleX: zoom, scaleY: zoomY,
       x: along(x, width, 0, payload.width, MARGIN.side, MARGIN.side),
-      y: along(y, height, top, tall, margin, MARGIN.bottom),
+      y: along(y, height, top, tall, margin, MARGIN.bottom, zoomY),
     };
     this.isHome = false;
     animate(MORPH_MS, (share) => {

@@ -28,7 +28,7 @@ export const bandFill = (theme) =>
   theme.isDark ? theme.sunk : mix(theme.panel, theme.sunk, 0.28);
 
 export function drawGraph(ctx, scene, width, height) {
-  const level = levelOf(scene.zoom);
+  const level = levelIn(scene);
   const labels = []; // rectangles that hold words
   ctx.save();
   if (scene.only) clipToBox(ctx, scene, width);
@@ -51,13 +51,19 @@ export function drawGraph(ctx, scene, width, height) {
   ctx.restore();
 }
 
+/** Two stages leave less room between boxes: small tags. */
+function levelIn({ zoom, isTwo }) {
+  const level = levelOf(zoom);
+  return isTwo ? { ...level, tag: Math.min(level.tag, 12) } : level;
+}
+
 /** One box with stubs of its wires: what a phone shows. */
 function clipToBox(ctx, scene, width) {
   const box = scene.boxes.find((one) => one.id === scene.only);
   if (!box) return;
   const [, top] = place(scene)(0, box.y - STUB);
   ctx.beginPath();
-  ctx.rect(0, top, width, (box.h + 2 * STUB) * scene.zoom);
+  ctx.rect(0, top, width, (box.h + 2 * STUB) * (scene.zoomY ?? scene.zoom));
   ctx.clip();
 }
 
@@ -73,12 +79,12 @@ function isSeen(scene, item, width, height) {
 // ---- boxes ----
 
 function drawBoxes(ctx, scene) {
-  const { theme, zoom } = scene;
+  const { theme, zoom, zoomY = zoom } = scene;
   const to = place(scene);
   for (const box of scene.boxes) {
     const [x, y] = to(box.x, box.y);
     ctx.globalAlpha = box.shown ?? 1;
-    roundRect(ctx, x, y, box.w * zoom, box.h * zoom, 12);
+    roundRect(ctx, x, y, box.w * zoom, box.h * zoomY, 12);
     ctx.fillStyle = theme.panel;
     ctx.fill();
     ctx.lineWidth = 1.4;
@@ -92,7 +98,7 @@ function drawBoxes(ctx, scene) {
     if (!drawn.has(band.box)) continue;
     const [x, y] = to(band.x, band.y);
     ctx.globalAlpha = band.shown ?? 1;
-    roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
+    roundRect(ctx, x, y, band.w * zoom, band.h * zoomY, 7);
     ctx.fillStyle = bandFill(theme);
     ctx.fill();
   }
@@ -106,16 +112,16 @@ function drawBoxes(ctx, scene) {
 /** A box's name and facts in its left column; upright where that is narrow; on a chip at the edge
  *  of the canvas once it has left the picture. */
 function drawTitle(ctx, scene, box) {
-  const { theme, zoom, words } = scene;
+  const { theme, zoom, zoomY = zoom, words } = scene;
   const [x, y] = place(scene)(box.x, box.y);
   const name = box.id || words.unplaced;
   const column = 84 * zoom;
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   if (x + column < 8) {
-    const bottom = y + box.h * zoom - 24;
+    const bottom = y + box.h * zoomY - 24;
     if (bottom > 4) drawChip(ctx, theme, name, 8, Math.min(Math.max(8, y + 8), bottom));
-  } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoom);
+  } else if (column < 66) drawUprightTitle(ctx, scene, name, x + column / 2, y, box.h * zoomY);
   else drawFullTitle(ctx, scene, box, name, x - 4 * (column < 76), y, column - 8);
 }
 
@@ -132,8 +138,8 @@ function drawUprightTitle(ctx, { theme }, name, x, y, height) {
 }
 
 function drawFullTitle(ctx, scene, box, name, x, y, room) {
-  const { theme, zoom, words } = scene;
-  const h = box.h * zoom;
+  const { theme, zoomY = scene.zoom, words } = scene;
+  const h = box.h * zoomY;
   const write = (text, dy, style, colour) => {
     ctx.font = style;
     ctx.fillStyle = colour;
@@ -147,8 +153,8 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
   if (bands.length === 1) write(bands[0].name, 44, mono, theme.ink2);
   else {
     for (const band of bands) {
-      const dy = (band.y - box.y) * zoom + (band === bands[0] ? 36 : 18);
-      if (band.h * zoom > 50) write(band.name, dy, mono, theme.ink2);
+      const dy = (band.y - box.y) * zoomY + (band === bands[0] ? 36 : 18);
+      if (band.h * zoomY > 50) write(band.name, dy, mono, theme.ink2);
     }
   }
   const chipAt = bands.length > 1 ? 50 : 52;
@@ -268,7 +274,7 @@ function fillOf({ theme, heat: choice }, kind, share) {
 function drawTile(ctx, scene, tile, level) {
   const { theme, zoom } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
-  const half = halfTile(zoom) * (tile.grown ?? 1);
+  const half = halfTile(scene) * (tile.grown ?? 1);
   ctx.globalAlpha = shownOf(scene, tile);
   if (TAGS.has(tile.kind)) {
     const kind = tile.kind === "feed" ? "recv" : "send";
@@ -341,7 +347,7 @@ function drawNames(ctx, scene, level, labels, width, height) {
 
 /** Where tiles are small the rows are near: no name is worth a tile. */
 function tileSpots(scene, width, height) {
-  const half = halfTile(scene.zoom);
+  const half = halfTile(scene);
   return scene.tiles.filter((tile) => isSeen(scene, tile, width, height)).map((tile) => {
     const [x, y] = place(scene)(tile.x, tile.y);
     return { x: x - half, y: y - half, w: 2 * half, h: 2 * half };
@@ -353,15 +359,15 @@ const valueOf = (scene, tile) =>
 
 /** Where a tile's name and value stand, if there is room: in the room of its column at first. */
 function placeName(ctx, scene, tile, level, labels) {
-  const { zoom, words } = scene;
+  const { zoom, zoomY = zoom, words } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
   const isTag = TAGS.has(tile.kind);
   const isChosen = tile.id === scene.found?.tile;
-  const top = y + (isTag ? 9 : halfTile(zoom)) + 13;
+  const top = y + (isTag ? 9 : halfTile(scene)) + 13;
   const style = font(11, isChosen ? 700 : 550);
   const room = tile.room * Math.max(zoom, 1);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
-  const lines = level.names ? linesOf(scene, tile, level) : [];
+  const lines = level.names && zoomY >= zoom ? linesOf(scene, tile, level) : [];
   const spotOf = ([most, shown]) => {
     const name = ellipsis(text, (t) => textWidth(ctx, t, style), most);
     const widest = Math.max(textWidth(ctx, name, style),

@@ -111,7 +111,7 @@ export function drawPathTiles(ctx, scene) {
     const [x, y] = place(scene)(tile.x, tile.y);
     const kind = tile.count > 1 ? "stack" : tile.kind;
     if (TAGS.has(tile.kind)) polygon(ctx, tagPoints(sideOf(tile), x, y, 22, "right"));
-    else tilePath(ctx, kind, x, y, halfTile(scene.zoom) + 2, scene.zoom);
+    else tilePath(ctx, kind, x, y, halfTile(scene) + 2, scene.zoom);
     stroke(ctx, scene.theme.ink, 3.4);
   }
 }
@@ -119,12 +119,13 @@ export function drawPathTiles(ctx, scene) {
 /** Over everything, where there is room: the place that each has on the path. */
 export function drawPathNumbers(ctx, scene) {
   const { theme, zoom, path } = scene;
+  const half = halfTile(scene);
   if (!path || zoom < NUMBER_ZOOM) return;
   for (const tile of scene.tiles) {
     const numbers = path.tiles.get(tile.id);
     if (!numbers) continue;
     const [x, y] = place(scene)(tile.x, tile.y);
-    drawNumber(ctx, theme, numbers, x - halfTile(zoom), y - halfTile(zoom));
+    drawNumber(ctx, theme, numbers, x - half, y - half);
   }
   for (const wire of scene.wires) {
     const numbers = path.wires.get(wire.id);
@@ -159,12 +160,12 @@ export function drawMarks(ctx, scene, level) {
 }
 
 function drawBandMarks(ctx, scene) {
-  const { theme, zoom } = scene;
+  const { theme, zoom, zoomY = zoom } = scene;
   for (const id of scene.found?.bands ?? []) {
     const band = scene.bands.find((one) => one.id === id);
     if (!band) continue;
     const [x, y] = place(scene)(band.x, band.y);
-    roundRect(ctx, x, y, band.w * zoom, band.h * zoom, 7);
+    roundRect(ctx, x, y, band.w * zoom, band.h * zoomY, 7);
     stroke(ctx, theme.outline, 6.4);
     stroke(ctx, theme.mark, 3.4);
   }
@@ -172,7 +173,7 @@ function drawBandMarks(ctx, scene) {
 
 function drawRing(ctx, scene, tile) {
   const { theme, zoom } = scene;
-  const half = halfTile(zoom);
+  const half = halfTile(scene);
   const [x, y] = place(scene)(tile.x, tile.y);
   const kind = tile.count > 1 ? "stack" : tile.kind;
   tilePath(ctx, kind, x, y, half + 4.5, zoom);
@@ -185,10 +186,10 @@ function drawRing(ctx, scene, tile) {
 }
 
 function drawFocus(ctx, scene, level) {
-  const { theme, focus, zoom } = scene;
+  const { theme, focus } = scene;
   const tile = focus?.type === "tile" && scene.tiles.find((one) => one.id === focus.id);
   if (tile) {
-    const half = halfTile(zoom);
+    const half = halfTile(scene);
     const [x, y] = place(scene)(tile.x, tile.y);
     focusRing(ctx, theme, x - half - 8, y - half - 8, 2 * half + 16, 2 * half + 16, 10);
   }

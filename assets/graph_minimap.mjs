@@ -18,7 +18,7 @@ export function mountMinimap(view) {
   const go = (x, y) => {
     if (!place) return;
     view.port.x = (x - place.left) / place.scale - view.surface.width / 2 / view.zoom;
-    view.port.y = (y - place.top) / place.scale - view.surface.height / 2 / view.zoom;
+    view.port.y = (y - place.top) / place.scale - view.surface.height / 2 / view.port.scaleY;
     view.moved();
   };
   let at = [0, 0];
@@ -38,7 +38,7 @@ export function mountMinimap(view) {
 /** The part of the layout that the big canvas shows. */
 function seenBy(view) {
   const { width, height } = view.surface;
-  return { x: view.port.x, y: view.port.y, w: width / view.zoom, h: height / view.zoom };
+  return { x: view.port.x, y: view.port.y, w: width / view.zoom, h: height / view.port.scaleY };
 }
 
 /** Where all of it is in view a map has nothing to say. */

@@ -22,7 +22,7 @@ export function probe(view) {
       tiles: view.model?.payload.tiles.length ?? 0,
       wires: view.model?.payload.wires.length ?? 0,
       nodeCount: view.model?.payload.nodeCount ?? 0,
-      found: view.found ?? null, morphing: Boolean(view.morph), half: halfTile(view.zoom),
+      found: view.found ?? null, morphing: Boolean(view.morph), half: halfTile({ zoom: view.zoom, zoomY: view.port.scaleY }),
       mark: view.state.mark, drawMs: view.drawMs, shownMs: view.shownMs,
     }),
     show: (payload) => view.show(payload),
@@ -38,6 +38,8 @@ export function probe(view) {
     two: () => view.upper && {
       upper: view.upper.model.payload.stage, lower: view.model.payload.stage,
       said: view.said, cuts: view.cuts,
+      seen: [-view.upper.rise, view.model.payload.height]
+        .map((y) => view.port.toScreen(0, y)[1]),
       places: [view.upper.model, view.model].map(({ payload }) =>
         Object.fromEntries(payload.tiles.map(({ id, x }) => [id, x]))),
     },

@@ -1,16 +1,25 @@
 // Two stages over one another: the earlier one above, dotted lines from each node to itself, and
 // numbers on the edges that the cut between them goes through.
 
-import { fill, font, grouped, haloText } from "./core.mjs";
+import { ellipsis, fill, font, grouped, textWidth } from "./core.mjs";
 import { drawGraph } from "./graph_draw.mjs";
 import { place, stroke } from "./graph_wires.mjs";
 import { pointAt } from "./shapes.mjs";
 
-export const APART = 96; // layout pixels between the two pictures: a title and air
+export const APART = 72; // layout pixels between the two pictures: a title and air
 export const HEAD = 40; // above the upper one: its title
+const SQUEEZE = 0.45; // rows are pressed together to this, not more: a tile and its name stay
+const NARROW = 700; // below it a title has a line of its own
 const MOST_NUMBERS = 60;
 const RADIUS = 10.5; // of a number
 const ALONG = [0.5, 0.36, 0.64, 0.2, 0.8, 0.05, 0.95]; // where on its edge it may stand
+
+/** Scales of two pictures over one another: names fit beside each other, and both into the height
+ *  of the canvas as far as rows can be pressed together. */
+export function scalesOfTwo(room, size, names) {
+  const across = Math.min(1, Math.max(names, room.width / Math.max(1, size.width)));
+  return [across, Math.min(across, Math.max(SQUEEZE, room.height / Math.max(1, size.height)))];
+}
 
 /** Edges that became pairs between two stages, left to right: [{upper: points, lower: points}]. */
 export function cutsBetween(upper, lower) {
@@ -66,7 +75,7 @@ export function drawTwo(ctx, upper, lower, { cuts, said }, width, height) {
   drawGraph(ctx, lower, width, height);
   drawNumbers(ctx, upper, lower, cuts);
   for (const [i, scene] of [upper, lower].entries()) {
-    drawTitle(ctx, scene, scene.words.stages[scene.payload.stage], said[i]);
+    drawTitle(ctx, scene, scene.words.stages[scene.payload.stage], said[i], width);
   }
 }
 
@@ -115,17 +124,28 @@ function drawNumber(ctx, theme, text, x, y) {
   ctx.textBaseline = "alphabetic";
 }
 
-/** The stage's name and its sentence over a picture. */
-function drawTitle(ctx, scene, name, sentence) {
-  const y = place(scene)(0, 0)[1] - 16;
+/** The stage's name and its sentence over a picture, on the ground that lines would cross. */
+function drawTitle(ctx, scene, name, sentence, width) {
+  const { theme } = scene;
   const [first] = scene.boxes;
   const x = Math.max(12, first ? place(scene)(first.x, 0)[0] : 12);
+  const y = place(scene)(0, 0)[1];
+  const isNarrow = width < NARROW;
   const title = name.charAt(0).toUpperCase() + name.slice(1);
+  const [strong, plain] = [font(15, 680), font(13)];
+  const wide = textWidth(ctx, title, strong);
+  const left = isNarrow ? x : x + wide + 12;
+  const said = ellipsis(sentence, (text) => textWidth(ctx, text, plain), width - left - 12);
+  const right = Math.max(x + wide, left + textWidth(ctx, said, plain));
+  const high = isNarrow ? 38 : 22;
+  ctx.fillStyle = theme.bg;
+  ctx.fillRect(x - 6, y - 7 - high, right - x + 12, high);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  ctx.font = font(15, 680);
-  haloText(ctx, title, x, y, scene.theme.ink, scene.theme.bg);
-  const w = ctx.measureText(title).width;
-  ctx.font = font(13);
-  haloText(ctx, sentence, x + w + 12, y, scene.theme.ink2, scene.theme.bg);
+  ctx.fillStyle = theme.ink;
+  ctx.font = strong;
+  ctx.fillText(title, x, y - (isNarrow ? 30 : 13));
+  ctx.fillStyle = theme.ink2;
+  ctx.font = plain;
+  ctx.fillText(said, left, y - 13);
 }

@@ -6,12 +6,19 @@ import { ROUND, TILE, targetsOf, wireWidth } from "./graph_model.mjs";
 import { drawTag, polygon, roundRect, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
+const ROW = 70; // layout pixels from row to row
+const NAME = 17; // of them a name takes, on screen
 
 /** Layout → screen for one scene. */
-export const place = (scene) => (x, y) => [(x - scene.x) * scene.zoom, (y - scene.y) * scene.zoom];
+export const place = ({ x: left, y: top, zoom, zoomY = zoom }) => (
+  (x, y) => [(x - left) * zoom, (y - top) * zoomY]
+);
 
-/** Half the side of a tile on screen. */
-export const halfTile = (zoom) => Math.max(3, (TILE / 2) * zoom);
+/** Half the side of a tile on screen; where rows are pressed together their names keep their room. */
+export const halfTile = ({ zoom, zoomY = zoom }) => {
+  const side = zoomY < zoom ? Math.min(TILE * zoom, ROW * zoomY - NAME) : TILE * zoom;
+  return Math.max(3, side / 2);
+};
 
 export function tilePath(ctx, kind, x, y, half, zoom) {
   if (ROUND.has(kind)) {

@@ -51,7 +51,7 @@ function drawTileState(ctx, scene, tile) {
   if (!state || TAGS.has(tile.kind)) return;
   const { theme, zoom, textures, replay } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
-  const half = halfTile(zoom);
+  const half = halfTile(scene);
   const path = () => {
     if (ROUND.has(tile.kind) && tile.count === 1) {
       ctx.beginPath();
@@ -131,7 +131,7 @@ export function tileStates(replay, now, { tileOf, ids }) {
 /** The ring of the selection round a tile, as the graph draws it. */
 export function drawRing(ctx, scene, tile) {
   const [x, y] = place(scene)(tile.x, tile.y);
-  const half = halfTile(scene.zoom) + 3.5;
+  const half = halfTile(scene) + 3.5;
   roundRect(ctx, x - half, y - half, 2 * half, 2 * half, 8);
   stroke(ctx, scene.theme.outline, 6);
   stroke(ctx, scene.theme.mark, 3.4);

@@ -1,9 +1,8 @@
 """Stages of the graph on captured runs: how one turns into another, two at once, what is new."""
 
+import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,44 +11,39 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import axe_faults, serving
+from tests.browser.conftest import Dashboard, axe_faults, still, told
+from tests.captured import MLP, Captured
 from vizdist.analysis.critical_path import critical_path
 from vizdist.figures.step_graph import step_graph
 from vizdist.store.details import hex_id
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 from vizdist.store.trace import Trace, open_trace
 
 pytestmark = [pytest.mark.browser]
 Tab = Callable[..., Page]
-PS = ["digits-mlp", "--strategy", "parameter_server_v1", "--ps", "1", "--workers", "1"]
-RUNS = {"ps": [*PS, "--steps", "2"], "loop": ["cross-device-while"], "dedup": ["recv-dedup"]}
+RUNS = {
+    "ps": MLP, "loop": ("cross-device-while", "--in-process"),
+    "dedup": ("recv-dedup", "--in-process"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Served:
-    """Captured runs behind one server."""
+    """Captured runs, by their names here."""
 
-    url: str
-    folder: Path
+    captured: Captured
+    serve: Callable[[Path], Dashboard]
 
     def trace(self, name: str) -> Trace:
-        return open_trace(self.folder / f"{name}.trace")
+        return open_trace(self.captured(*RUNS[name]))
 
     def graph(self, name: str, query: str = "") -> str:
-        run = path_id(self.folder / f"{name}.trace")
-        return f"{self.url}t/{run}/graph?lang=en&step=1{query}"
+        shown = self.serve(self.captured(*RUNS[name]))
+        return f"{shown.url}t/{shown.run}/graph?lang=en&step=1{query}"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = tmp_path_factory.mktemp("stages")
-    for name, words in RUNS.items():
-        out = ["--in-process", "--out", str(folder / f"{name}.trace")]
-        run = [sys.executable, "-m", "tracer", "run", *words, *out]
-        subprocess.run(run, check=True, timeout=120, capture_output=True)
-    for url in serving(Library([folder / f"{name}.trace" for name in RUNS])):
-        yield Served(url, folder)
+def served(captured: Captured, serve: Callable[[Path], Dashboard]) -> Served:
+    return Served(captured, serve)
 
 
 def ready(page: Page) -> None:
@@ -71,6 +65,10 @@ def choose(page: Page, stage: str) -> None:
     page.wait_for_function(shown, arg=stage)
 
 
+def lit(page: Page, node: str) -> None:
+    page.wait_for_function("id => window.__vizdist.state().found?.node === id", arg=node)
+
+
 def hold(page: Page, share: float) -> dict[str, Any]:
     """The last change of stage at a share of its way, as it is drawn."""
     drawn: dict[str, Any] = page.evaluate("share => window.__vizdist.hold(share)", share)
@@ -78,14 +76,16 @@ def hold(page: Page, share: float) -> dict[str, Any]:
 
 
 def at(page: Page, name: str) -> tuple[float, float]:
-    x, y = page.evaluate("id => window.__vizdist.where({type: 'node', id})", name)
-    return x, y
+    """Where it is once the picture stands still."""
+    return still(page, f"window.__vizdist.where({json.dumps({'type': 'node', 'id': name})})")
 
 
 def test_halfway_what_survives_has_moved_and_what_is_pruned_fades_where_it_stood(
     tab: Tab, served: Served
 ) -> None:
     page = opened(tab, served.graph("ps", "&stage=full&sel=node:relu"))
+    told(page, "s => s.stage === 'full'")
+    lit(page, "relu")
     choose(page, "pruned")
     begun, half, done = (hold(page, share)["tiles"] for share in (0, 0.5, 1))
     stages = step_graph(served.trace("ps"), 1).stages
@@ -104,6 +104,7 @@ def test_halfway_what_survives_has_moved_and_what_is_pruned_fades_where_it_stood
 @pytest.mark.slow
 def test_a_send_and_its_recv_grow_out_of_the_edge_that_is_cut(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("ps", "&stage=placed"))
+    told(page, "s => s.stage === 'placed'")
     edges = page.evaluate("window.__vizdist.hold(1).wires.map(wire => wire.points)")
     choose(page, "worker")
     begun, half, done = (hold(page, share) for share in (0, 0.5, 1))
@@ -152,6 +153,9 @@ def test_two_stages_have_one_x_and_number_the_edges_that_the_cut_goes_through(
     assert len(found["cuts"]) == len(data)
     assert all(cut["upper"] for cut in found["cuts"])
     assert str(len(data)) in found["said"][0]
+    top, bottom = found["seen"]
+    assert 30 <= top < bottom <= page.locator("#graph-canvas canvas").bounding_box()["height"]
+    assert page.evaluate("window.__vizdist.state().level") == "names"
     expect(page.locator("#graph-facts")).to_be_hidden()
     assert axe_faults(page) == []
     page.reload()
@@ -194,6 +198,7 @@ def test_what_the_runtime_added_can_be_shown_alone(tab: Tab, served: Served) -> 
 @pytest.mark.slow
 def test_a_loop_folds_at_a_key_and_says_how_often_it_turned(tab: Tab, served: Served) -> None:
     page = opened(tab, served.graph("loop", "&sel=node:loop/less"))
+    lit(page, "loop/less")
     page.locator("#graph-canvas canvas").focus()
     page.keyboard.press("e")
     expect(page).to_have_url(re.compile("folded=loop"))

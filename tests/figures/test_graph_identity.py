@@ -1,5 +1,6 @@
 """A node through the stages: what was added, out of what, what went and why; loops as scopes."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,20 @@ def test_optimizations_say_what_they_did_and_their_nodes_are_told_as_gone_and_ch
     assert set(gone.values()) == {"pass"}
     placed = identity_of(read_stage("placed", found.stages["placed"]), found.stages)
     assert len(placed.changed) == sum(one.changed for one in found.passes)
+
+
+def test_stages_over_one_another_are_lower_and_keep_rows_and_order() -> None:
+    rows = device_rows("viii_mlp_ref_2ps__grpc")
+    alone = graph_payloads({"device": rows}, ["device"])[0]
+    _, low = graph_payloads({"placed": rows, "device": rows}, ["placed", "device"])
+    assert low["height"] < 0.8 * alone["height"]
+    high_y = {tile["id"]: tile["y"] for tile in alone["tiles"]}
+    low_y = {tile["id"]: tile["y"] for tile in low["tiles"]}
+    band = {tile["id"]: tile["band"] for tile in low["tiles"]}
+    for one, two in itertools.combinations(low_y, 2):
+        before, now = high_y[two] - high_y[one], low_y[two] - low_y[one]
+        assert now == pytest.approx(before, abs=0.2) if band[one] == band[two] else now * before > 0
+    edges = {y for box in low["boxes"] for y in (box["y"], box["y"] + box["h"])}
+    for wire in (wire for wire in low["wires"] if wire["isPair"]):
+        for _, y in (wire["points"][0], wire["points"][-1]):
+            assert min(abs(y - edge) for edge in edges) < 0.2

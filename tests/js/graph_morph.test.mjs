@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { buildModel } from "../../assets/graph_model.mjs";
 import { planMorph } from "../../assets/graph_morph.mjs";
 import { pathIn } from "../../assets/graph_marks.mjs";
-import { cutsBetween, saidOf } from "../../assets/graph_two.mjs";
+import { cutsBetween, saidOf, scalesOfTwo } from "../../assets/graph_two.mjs";
 import { pointAt } from "../../assets/shapes.mjs";
 
 const node = (id, more = {}) => ({
@@ -135,4 +135,11 @@ test("a critical path is lit on tiles, wires and the links between them, in orde
 test("a call for a tensor is on the wire of its key, and what the graph lacks is left out", () => {
   const pieces = [{ name: "recv_tensor", key: "key r" }, { name: "run_graph", key: "" }];
   assert.deepEqual([...pathIn(buildModel(cut), { pieces }).wires], [["r", [1]]]);
+});
+
+test("two stages fit the height of the canvas, with names beside each other", () => {
+  const room = { width: 1300, height: 650 };
+  assert.deepEqual(scalesOfTwo(room, { width: 1000, height: 1000 }, 0.8), [1, 0.65]);
+  assert.deepEqual(scalesOfTwo(room, { width: 1000, height: 500 }, 0.8), [1, 1]);
+  assert.deepEqual(scalesOfTwo(room, { width: 9000, height: 9000 }, 0.8), [0.8, 0.45]);
 });

@@ -18,6 +18,7 @@ from vizdist.figures.graph_nodes import PHASES
 from vizdist.figures.graph_ranks import phase_spans
 from vizdist.figures.graph_reasons import why_of
 from vizdist.figures.graph_shapes import TILE, Layout, Route
+from vizdist.figures.graph_squeeze import squeezed
 from vizdist.figures.graph_stage import StageGraph, device_of, read_stage
 from vizdist.figures.graph_tiles import StageTiles, is_loop, tiles_of, turning_in
 
@@ -63,6 +64,8 @@ def graph_payloads(
     """The same of several stages over one another: what is in all of them has one x."""
     found = [tiles_of(stages, stage, measures, choice) for stage in wanted]
     layouts = lay_out_together([one.sketch for one in found])
+    if len(layouts) > 1:
+        layouts = [squeezed(layout) for layout in layouts]
     return [
         _payload(one, layout, identity_of(one.graph, stages), measures, choice)
         for one, layout in zip(found, layouts, strict=True)

@@ -190,6 +190,33 @@ def test_every_negative_capacity_is_without_bound_and_none_is_refused() -> None:
         Bench(capacity=0)
 
 
+def test_many_elements_are_put_at_once_a_row_each() -> None:
+    q = Bench(capacity=2)
+    ended = Ended()
+    q.bind("QueueEnqueueManyV2")(ended, q.queue, torch.tensor([1.0, 2.0, 3.0]))
+    assert (q.size, ended.is_over()) == (2, False)
+    assert [q.take().value, ended.is_over()] == [1.0, True]
+    assert [q.take().value for _ in range(2)] == [2.0, 3.0]
+    none = Ended()
+    q.bind("QueueEnqueueManyV2")(none, q.queue, torch.zeros(0))
+    assert none.is_over()
+
+
+def test_many_that_wait_for_room_are_cancelled_together() -> None:
+    q = Bench(capacity=1)
+    ended = Ended()
+    cancel = q.bind("QueueEnqueueManyV2")(ended, q.queue, torch.tensor([1.0, 2.0, 3.0]))
+    cancel()
+    assert ended.code == "CANCELLED"
+    assert [q.take().value, q.size] == [1.0, 0]
+
+
+def test_rows_of_components_are_as_many_in_each() -> None:
+    q = Bench(component_types=["float32", "float32"])
+    with pytest.raises(OpError, match="same size in the 0th dimension, not 1, 2"):
+        q.bind("QueueEnqueueManyV2")(Ended(), q.queue, torch.zeros(1), torch.zeros(2))
+
+
 def test_two_graphs_share_a_queue_by_name_and_must_agree_on_it() -> None:
     q = Bench(capacity=2, shared_name="work")
     attrs = {"component_types": ["float32"], "shared_name": "work"}

@@ -206,6 +206,48 @@ def _put(done: Done, queue: FIFOQueue, *components: Any) -> Cancel:
     return queue.put(done, components)
 
 
+def _put_many(done: Done, queue: FIFOQueue, *components: Any) -> Cancel | None:
+    """A row of all components makes an element; ends when all are in."""
+    queue.check_number(len(components))
+    if len({len(component) for component in components}) > 1:
+        sizes = ", ".join(str(len(component)) for component in components)
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"All input tensors must have the same size in the 0th dimension, not {sizes}",
+        )
+    rows = list(zip(*(component.unbind() for component in components), strict=True))
+    if not rows:
+        done()
+        return None
+    ended = _AllEnded(done, len(rows))
+    cancels = [queue.put(ended, row) for row in rows]
+
+    def take_back() -> None:
+        for cancel in cancels:
+            cancel()
+
+    return take_back
+
+
+class _AllEnded:
+    """Ends when the last of several does, or with the first error."""
+
+    def __init__(self, done: Done, count: int) -> None:
+        self._done = done
+        self._count = count
+        self._lock = threading.Lock()
+
+    def __call__(self, result: Any = None, error: Exception | None = None) -> None:
+        del result
+        with self._lock:
+            if not self._count:
+                return
+            self._count = 0 if error is not None else self._count - 1
+            if self._count:
+                return
+        self._done(error=error)
+
+
 def _bind_take(node: Node, _context: OpContext) -> AsyncKernel:
     components = len(node.attrs["component_types"])
 
@@ -245,6 +287,14 @@ OPS: tuple[OpDef, ...] = (
         stateful=True,
         is_async=True,
         says="Puts an element in; waits while the queue is full.",
+    ),
+    OpDef(
+        "QueueEnqueueManyV2",
+        _always(_put_many),
+        num_outputs=0,
+        stateful=True,
+        is_async=True,
+        says="Puts each row in as an element of its own.",
     ),
     OpDef(
         "QueueDequeueV2",

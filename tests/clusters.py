@@ -48,6 +48,7 @@ WORKER_0 = TaskName("worker", 0)
 RUNTIME_THREADS = (
     "get_status",
     "step watchdog",
+    "collective",
     "session gc",
     "make graph",
     "ps:",
@@ -266,6 +267,11 @@ def left_behind(tasks: Tasks) -> list[str]:
         for step_id in worker.rendezvous.running()
     ]
     faults += [f"{w.task}: key without {o.side}: {o.key}" for w in workers for o in w.leftovers()]
+    faults += [
+        f"{w.task}: execution {number:x} of a collective is not over"
+        for w in workers
+        for number in w.env.collectives.exchanges.running()
+    ]
     faults += [f"{w.task}: {w.num_sessions} sessions are left" for w in workers if w.num_sessions]
     return faults + [
         f"{worker.task}: {worker.cache.num_in_use} stubs were not given back"

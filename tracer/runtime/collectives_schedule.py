@@ -21,7 +21,7 @@ class Send(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """`merges`: what comes is added to what is there, else it replaces it; `is_last`: then whole."""
+    """`merges`: what comes is added to what is there, else replaces it; `is_last`: then it is whole."""
 
     phase: Phase
     piece: int

@@ -8,7 +8,16 @@ from fastapi import FastAPI
 
 from vizdist.components import frame, shell
 from vizdist.components.view import Page, page_of, view_of
-from vizdist.pages import compare, graph, reference, rendezvous, replay, summary, timeline
+from vizdist.pages import (
+    collectives,
+    compare,
+    graph,
+    reference,
+    rendezvous,
+    replay,
+    summary,
+    timeline,
+)
 from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_HEADER, Access, page_token
 from vizdist.routes.assets import assets_folder, modules_of, version_of
@@ -26,7 +35,8 @@ from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
 PAGES: tuple[Page, ...] = (
-    library_page, summary, graph, timeline, replay, rendezvous, compare, reference,
+    library_page, summary, graph, timeline, replay, rendezvous, collectives, compare,
+    reference,
 )  # fmt: skip
 
 _INDEX = """<!DOCTYPE html>

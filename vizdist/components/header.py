@@ -18,7 +18,7 @@ from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
 #: Pages that can keep the newest step in view.
-FOLLOWING = ("summary", "timeline", "replay", "rendezvous")
+FOLLOWING = ("summary", "timeline", "replay", "rendezvous", "collectives")
 
 
 def library_header(lang: Lang) -> list[Component]:

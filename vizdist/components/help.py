@@ -16,6 +16,7 @@ RUN: Keys = (
     (("T",), "timeline"),
     (("R",), "replay"),
     (("V",), "rendezvous"),
+    (("C",), "collectives"),
     (("Esc",), "clear"),
 )
 CANVAS: Keys = (
@@ -30,6 +31,7 @@ OF_PAGE: dict[str, Keys] = {
     "reference": ((("/",), "find_entry"),),
     "compare": ((("[", "]"), "step"),),
     "rendezvous": ((("↑", "↓"), "row"), (("Enter",), "choose")),
+    "collectives": ((("Enter",), "choose"),),
     "graph": (*CANVAS, (("W", "A", "S", "D"), "pan"), (("E",), "fold"), (("+", "−"), "zoom")),
     "timeline": (
         *CANVAS,

@@ -11,6 +11,7 @@ import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
+from vizdist.analysis.collectives import has_collectives
 from vizdist.analysis.mailbox import crosses
 from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon, link
@@ -20,11 +21,17 @@ from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
-_GROUP_ENDS = ("library", "replay", "rendezvous")  #: pages after which the rail has a rule
+_GROUP_ENDS = ("library", "replay", "collectives")  #: pages after which the rail has a rule
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
 _TABS = ("summary", "graph", "timeline", "replay")  #: what a phone has room for, beside More
 #: Single keys that go to a page.
-_KEYS = {"graph": "g", "timeline": "t", "replay": "r", "rendezvous": "v"}
+_KEYS = {
+    "graph": "g",
+    "timeline": "t",
+    "replay": "r",
+    "rendezvous": "v",
+    "collectives": "c",
+}
 
 _INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
 _MANTINE = {
@@ -109,6 +116,8 @@ def _missing(name: str, trace: Trace) -> str:
     """The text that says what a run lacks for a page; "" where it has what is shown there."""
     if name in ("graph", "replay") and not trace.graphs:
         return "graph.no_graph"
+    if name == "collectives" and not has_collectives(trace):
+        return "collectives.none"
     return "rendezvous.nothing_crossed" if name == "rendezvous" and not crosses(trace) else ""
 
 

@@ -1,0 +1,198 @@
+"""One collective as assets/collectives.mjs draws it: arrivals to scale, and the chunks hop by hop.
+
+Times count from the first step that holds it, in ns.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vizdist.analysis.collectives import Collective, Hop, Rank
+from vizdist.analysis.step_split import op_mask
+from vizdist.analysis.waiting import union
+from vizdist.figures.call_lines import time_text
+from vizdist.figures.timeline import COMPUTE, HUES, UPDATE, hues_of
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import size
+from vizdist.store.spans import Spans
+from vizdist.store.trace import StepInfo, Trace
+
+Json = dict[str, Any]
+
+REDUCING = frozenset({"reduce_scatter", "up"})  #: phases in which a piece is summed, not copied
+FEW = 2  #: hops at once that are told one by one
+_FINEST = 500  #: pieces of work closer than this part of the picture are drawn as one
+
+
+def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
+    steps = _steps(trace, one)
+    begin = min([step.start for step in steps] or [one.met])
+    end = max([step.end for step in steps] + [one.end])
+    busy = trace.all.take(_places(trace, steps))
+    busy = busy.take(busy.is_kind("op.run") & ~op_mask(busy, _is_collective))
+    rounds = rounds_of(one)
+    return {
+        "total": end - begin,
+        "met": one.met - begin,
+        "ticks": [[ns, time_text(ns)] for ns in _ticks(end - begin)],
+        "ranks": [_rank(rank, one, busy, (begin, end), lang) for rank in one.ranks],
+        "rounds": [_round(at, rounds, lang) for at in range(len(rounds))],
+        "cells": cells_of(one, rounds),
+        "hops": [[_hop(hop, one) for hop in rank.hops] for rank in one.ranks],
+        "words": {
+            name: t(f"collectives.{key}", lang)
+            for name, key in (("met", "met"), ("no_hops", "no_hops"), ("before", "ring.before"))
+        },
+    }
+
+
+def _is_collective(op: str) -> bool:
+    return op.startswith("Collective")
+
+
+def _steps(trace: Trace, one: Collective) -> list[StepInfo]:
+    """Those of its number that its ranks' tasks ran, or the only one there is."""
+    steps = [step for step in trace.steps if step.number == one.step]
+    tasks = {rank.task for rank in one.ranks}
+    return [step for step in steps if step.task in tasks] or steps
+
+
+def _places(trace: Trace, steps: Iterable[StepInfo]) -> Any:
+    found = [trace.step_places(step) for step in {step.trace_lo: step for step in steps}.values()]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _ticks(total: int) -> list[int]:
+    """Round instants, four to eight of them."""
+    if total <= 0:
+        return [0]
+    unit = 10 ** (len(str(total)) - 1)
+    every = next(n * unit // 10 for n in (20, 10, 5, 2, 1) if total >= 4 * n * unit // 10)
+    return list(range(0, total + 1, max(every, 1)))
+
+
+def _rank(rank: Rank, one: Collective, busy: Spans, window: tuple[int, int], lang: Lang) -> Json:
+    begin = window[0]
+    waits = min(rank.arrived + rank.wait_ns, rank.end)
+    values = {"rank": rank.number, "wait": time_text(rank.wait_ns)}
+    values |= {"transfer": time_text(rank.transfer_ns), "bytes": size(rank.sent_bytes)}
+    return {
+        "number": rank.number,
+        "title": t("collectives.rank", lang, rank=rank.number),
+        "where": rank.title,
+        "arrived": rank.arrived - begin,
+        "met": waits - begin,
+        "end": rank.end - begin,
+        "work": _work(busy, rank, window),
+        "wait": time_text(rank.wait_ns) if rank.wait_ns else "",
+        "transfer": time_text(rank.transfer_ns),
+        "says": t("collectives.says", lang, **values),
+        "is_last": rank.span == one.last.span and len(one.ranks) > 1,
+        "is_torn": not rank.is_whole or rank.is_failed,
+        "sel": f"span:{rank.span}",
+    }
+
+
+def _work(busy: Spans, rank: Rank, window: tuple[int, int]) -> list[list[Any]]:
+    """[start, end, hue] of what the rank's device ran, what lies close together as one."""
+    begin, end = window
+    gap = (end - begin) // _FINEST
+    own = (busy.task == rank.task) & (busy.lane == f"executor {rank.device}")
+    hues = hues_of(busy)
+    pieces = []
+    for hue in (COMPUTE, UPDATE):
+        of_hue = busy.take(own & (hues == hue))
+        starts, ends = union(of_hue.start, of_hue.end + gap)
+        pieces += [
+            [int(start) - begin, min(int(stop) - gap, end) - begin, HUES[hue]]
+            for start, stop in zip(starts, ends, strict=True)
+        ]
+    return sorted(pieces)
+
+
+def rounds_of(one: Collective) -> list[list[Hop]]:
+    """Hops that belong together: the k-th of every rank on a ring, else one after the other."""
+    counts = {len(rank.hops) for rank in one.ranks}
+    if one.algorithm == "ring" and len(counts) == 1:
+        return [list(hops) for hops in zip(*(rank.hops for rank in one.ranks), strict=True)]
+    return [[hop] for hop in _in_turn([hop for rank in one.ranks for hop in rank.hops])]
+
+
+def _in_turn(hops: Sequence[Hop]) -> list[Hop]:
+    """By time; at one instant a rank passes on what it got, after it got it."""
+    left = sorted(hops, key=lambda hop: hop.end)
+    turn: list[Hop] = []
+    while left:
+        ready = (hop for hop in left if not any(_feeds(other, hop) for other in left))
+        turn.append(next(ready, left[0]))
+        left.remove(turn[-1])
+    return turn
+
+
+def _feeds(other: Hop, hop: Hop) -> bool:
+    """Whether a piece holds what came with the other: sums on their way up hold sums alone."""
+    is_same = other.end == hop.end and other is not hop
+    both = other.phase in REDUCING or hop.phase not in REDUCING
+    return is_same and other.receiver == hop.sender and other.chunk == hop.chunk and both
+
+
+def cells_of(one: Collective, rounds: Sequence[Sequence[Hop]]) -> list[list[list[int]]]:
+    """Whether a piece holds what came with the other: sums on their way up hold sums alone."""
+    chunks = max((hop.chunk for hops in rounds for hop in hops), default=0) + 1
+    held: dict[tuple[int, int], frozenset[int]] = {}
+    for rank in one.ranks:
+        for chunk in range(chunks):
+            has = one.kind == "all_reduce" or rank.number == (chunk if chunks > 1 else 0)
+            held[rank.number, chunk] = frozenset({rank.number} if has else ())
+    told = [_counts(one, held, chunks)]
+    for hops in rounds:
+        held |= {(hop.receiver, hop.chunk): _after(hop, held) for hop in hops}
+        told.append(_counts(one, held, chunks))
+    return told
+
+
+def _after(hop: Hop, held: Mapping[tuple[int, int], frozenset[int]]) -> frozenset[int]:
+    got = held.get((hop.sender, hop.chunk), frozenset())
+    if hop.phase in REDUCING:
+        return got | held.get((hop.receiver, hop.chunk), frozenset())
+    return got
+
+
+def _counts(
+    one: Collective, held: Mapping[tuple[int, int], frozenset[int]], chunks: int
+) -> list[list[int]]:
+    return [[len(held[rank.number, chunk]) for chunk in range(chunks)] for rank in one.ranks]
+
+
+def _round(at: int, rounds: Sequence[Sequence[Hop]], lang: Lang) -> Json:
+    hops = rounds[at]
+    first = hops[0]
+    return {
+        "at": t("collectives.ring.at", lang, at=at + 1, count=len(rounds)),
+        "phase": t(f"collectives.phase.{first.phase}", lang),
+        "bytes": t("collectives.ring.each", lang, bytes=size(max(hop.bytes for hop in hops))),
+        "hops": [[hop.sender, hop.receiver, hop.chunk] for hop in hops],
+        "says": _says(hops, lang),
+    }
+
+
+def _says(hops: Sequence[Hop], lang: Lang) -> str:
+    if len(hops) > FEW:
+        return t("collectives.ring.every", lang)
+    return t("collectives.ring.and", lang).join(
+        t("collectives.ring.sends", lang, sender=h.sender, chunk=h.chunk, receiver=h.receiver)
+        for h in hops
+    )
+
+
+def _hop(hop: Hop, one: Collective) -> Json:
+    begin = one.met
+    return {
+        "start": hop.start - begin,
+        "came": min(hop.start + hop.wait_ns, hop.end) - begin,
+        "end": hop.end - begin,
+        "phase": hop.phase,
+        "chunk": hop.chunk,
+        "sel": f"span:{hop.span}",
+    }

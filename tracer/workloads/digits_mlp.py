@@ -31,12 +31,15 @@ class DigitsMLP(nn.Module):
 def workload(
     batch: Annotated[int, AtLeast(1), "images in a batch"] = 64,
     drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = True,
+    files: Annotated[
+        int, AtLeast(0), "files that the rows lie in; 0: none, they are in memory"
+    ] = 0,
 ) -> Workload:
     """A 64-32-10 perceptron on real handwritten digits: tiny kernels, so all else shows."""
     return Workload(
         make_module=seeded(DigitsMLP),
         loss=functional.cross_entropy,
         optimizer=SGD(learning_rate=0.3),
-        batches=digit_batches(batch, drop_remainder=drop_remainder),
+        batches=digit_batches(batch, drop_remainder=drop_remainder, files=files),
         evaluation=digit_evaluation,
     )

@@ -18,6 +18,7 @@ from tracer.workloads import (
     pipeline_steps,
     recv_dedup,
     rnn_while,
+    wide_deep,
 )
 from tracer.workloads.factory import Factory
 
@@ -25,6 +26,7 @@ MODULES: Mapping[str, Factory] = {
     "digits-mlp": digits_mlp.workload,
     "digits-cnn": digits_cnn.workload,
     "char-transformer": char_transformer.workload,
+    "wide-deep": wide_deep.workload,
     "rnn-while": rnn_while.workload,
     "checkpoint-restore": checkpoint_restore.workload,
 }

@@ -1,6 +1,8 @@
 """Examples that lie in files: what FILE sharding splits, and what a worker need not open."""
 
+import shutil
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -102,7 +104,15 @@ def write_files(folder: Path, rows: Batch, num_files: int) -> tuple[File, ...]:
     return tuple(files)
 
 
+class _Folder:
+    """A temporary folder that goes with the last who holds this."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="vizdist-data-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 def written(rows: Batch, num_files: int) -> Files:
     """`rows` in files of their own, which go when the last who could read them does."""
-    folder = tempfile.TemporaryDirectory(prefix="vizdist-data-")
-    return Files(write_files(Path(folder.name), rows, num_files), folder=folder)
+    folder = _Folder()
+    return Files(write_files(folder.path, rows, num_files), folder=folder)

@@ -1,0 +1,75 @@
+"""wide-deep: how diabetes goes on, told from bucketised and crossed columns of 350 patients.
+
+    buckets ─► embedding (50 × 8) ─► 80-32-16-1 ─┐
+                                                 + ─► outcome
+    crosses ─► one weight each (75 × 1) ─► sum ──┘
+
+What to look at: a table is read by its ids, and its gradient (`aten.embedding_dense_backward`) adds
+up rows by the same ids; a batch of 32 touches few rows, and all of the table crosses to a parameter
+server all the same. In Data: 350 rows in batches of 32 end each epoch with one of 30, so its mean
+loss weighs each patient a little more. With `--option files=3` the rows lie in three files, which
+`autoshard=FILE` deals out to workers; with fewer files than workers it refuses.
+"""
+
+from typing import Annotated
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tracer.capture_graph.optimizers import AdamW
+from tracer.workloads.diabetes import (
+    BUCKETS,
+    COLUMNS,
+    COMBINATIONS,
+    CROSSES,
+    diabetes_batches,
+    diabetes_evaluation,
+    offsets,
+)
+from tracer.workloads.factory import AtLeast
+from tracer.workloads.workload import Workload, seeded
+
+DIM = 8
+
+
+class WideDeep(nn.Module):
+    """Cheng et al. 2016: a linear model of crosses remembers, a perceptron of embeddings infers."""
+
+    bucket_at: Tensor
+    cross_at: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buckets = nn.Embedding(BUCKETS * len(COLUMNS), DIM)
+        self.wide = nn.Embedding(COMBINATIONS * len(CROSSES), 1)
+        self.fc1 = nn.Linear(DIM * len(COLUMNS), 32)
+        self.fc2 = nn.Linear(32, 16)
+        self.out = nn.Linear(16, 1)
+        nn.init.normal_(self.buckets.weight, std=0.1)
+        nn.init.zeros_(self.wide.weight)
+        self.register_buffer("bucket_at", offsets([BUCKETS] * len(COLUMNS)))
+        self.register_buffer("cross_at", offsets([COMBINATIONS] * len(CROSSES)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        deep = self.buckets(x[:, : len(COLUMNS)] + self.bucket_at).flatten(1)
+        deep = functional.relu(self.fc2(functional.relu(self.fc1(deep))))
+        wide = self.wide(x[:, len(COLUMNS) :] + self.cross_at).sum(1)
+        outcome: Tensor = (self.out(deep) + wide).squeeze(1)
+        return outcome
+
+
+def workload(
+    batch: Annotated[int, AtLeast(1), "patients in a batch"] = 32,
+    drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = False,
+    files: Annotated[
+        int, AtLeast(0), "files that the rows lie in; 0: none, they are in memory"
+    ] = 0,
+) -> Workload:
+    """Embeddings and crossed columns foretell diabetes: tables whose gradients touch few rows."""
+    return Workload(
+        make_module=seeded(WideDeep),
+        loss=functional.mse_loss,
+        optimizer=AdamW(learning_rate=0.01, weight_decay=1.0),
+        batches=diabetes_batches(batch, drop_remainder=drop_remainder, files=files),
+        evaluation=diabetes_evaluation,
+    )

@@ -138,7 +138,7 @@ def _feeds(other: Hop, hop: Hop) -> bool:
 
 
 def cells_of(one: Collective, rounds: Sequence[Sequence[Hop]]) -> list[list[list[int]]]:
-    """Whether a piece holds what came with the other: sums on their way up hold sums alone."""
+    """Before the first round and after each: rank → chunk → how many ranks' values are in it."""
     chunks = max((hop.chunk for hops in rounds for hop in hops), default=0) + 1
     held: dict[tuple[int, int], frozenset[int]] = {}
     for rank in one.ranks:

@@ -6,6 +6,7 @@ import { ROUND, TILE, targetsOf, wireWidth } from "./graph_model.mjs";
 import { drawTag, polygon, roundRect, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
+const TAG_ROOM = 24; // layout pixels from one tag to the next, but for the air between them
 const ROW = 70; // layout pixels from row to row
 const NAME = 17; // of them a name takes, on screen
 
@@ -89,8 +90,9 @@ export function twoColours(ctx, theme, points) {
 }
 
 function drawWireTags(ctx, scene, wire, points, level, isChosen) {
-  const { theme } = scene;
-  const whole = wire.control ? Math.max(8, level.tag - 2) : level.tag;
+  const { theme, zoom } = scene;
+  const most = Math.min(level.tag, TAG_ROOM * zoom);
+  const whole = wire.control ? Math.max(Math.min(8, most), most - 2) : most;
   const size = whole * (wire.grown ?? 1);
   if (size < 1) return;
   for (const [kind, [x, y], way] of [

@@ -25,6 +25,7 @@ from vizdist.figures.graph_shapes import (
     Placed,
     Tile,
 )
+from vizdist.figures.graph_uncross import order_columns
 from vizdist.figures.graph_wires import Ground, channel_height, plan_wires, settle_wires
 
 
@@ -93,7 +94,8 @@ class _Plan:
         self.columns = {name: column for name, column in columns.items() if name in names}
         self.order = band_order(self.bands, self.pairs)
         place = {band: i for i, band in enumerate(self.order)}
-        self.rows, self.grids = assign_rows(self.tiles, self.columns, self.links)
+        rows, self.grids = assign_rows(self.tiles, self.columns, self.links)
+        self.rows = order_columns(self.tiles, self.columns, rows, self.links)
         last = max(columns.values(), default=-1) + 1
         self.ports = ports_of(self.pairs, self.columns, place, last)
         both = [port for ends in self.ports for port in ends]

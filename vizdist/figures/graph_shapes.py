@@ -21,7 +21,7 @@ CHANNEL_AIR = 26.0  #: from a box's edge to the first track: a tag and a corner
 TRACK = 9.0  #: two parallel wires in a channel
 LANE = 8.0  #: two parallel wires in a gutter; two parallel edges on a floor
 GUTTER = 24.0  #: margin left and right of all boxes; more if wires run there
-PORT_SAME_SIDE = 22.0  #: two tags on one edge
+PORT_SAME_SIDE = 27.0  #: two tags on one edge
 PORT_OTHER_SIDE = 12.0  #: a tag and one on the opposite edge of the channel
 GAP_AIR = 16.0  #: clear on both sides of the tags between two columns, together
 

@@ -23,6 +23,7 @@ from vizdist.figures.graph_shapes import (
     Wire,
     pack_intervals,
 )
+from vizdist.figures.graph_uncross import Run, order_tracks
 
 FAR = 1e7  #: where a gutter is, before its place is known
 
@@ -60,6 +61,8 @@ def plan_wires(
     for channel, items in stretches.items():
         tracks = pack_intervals([stretch for _, stretch in items], apart=PORT_OTHER_SIDE)
         plan.num_tracks[channel] = max(tracks) + 1
+        runs = [_run(stretch, ports[index], xs, channel) for index, stretch in items]
+        tracks = order_tracks(runs, tracks, PORT_OTHER_SIDE)
         for (index, _), track in zip(items, tracks, strict=True):
             plan.tracks[index, channel] = track
     for side, items in spans.items():
@@ -68,6 +71,14 @@ def plan_wires(
         for (index, _), lane in zip(items, lanes, strict=True):
             plan.lanes[index] = (side, lane)
     return plan
+
+
+def _run(
+    stretch: tuple[float, float], ends: tuple[Port, Port], xs: Mapping[Port, float], channel: int
+) -> Run:
+    here = [port for port in ends if port.channel == channel]
+    above = tuple(xs[port] for port in here if port.is_top)
+    return Run(*stretch, above, tuple(xs[port] for port in here if not port.is_top))
 
 
 def channel_height(num_tracks: int, is_between_boxes: bool, is_outer: bool) -> float:

@@ -16,6 +16,7 @@ from tracer.record.recorder import Recorder
 from tracer.rpc.server import serve
 from tracer.rpc.transport import Transport
 from tracer.rpc.worker_stub import RemoteWorker
+from tracer.runtime.collectives import Collectives
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.device_finder import Progress
 from tracer.runtime.devices import make_devices
@@ -36,7 +37,7 @@ class ServerConfig:
     the only folder in which tensors are saved. `faults` happen to this task. Its master closes the
     sessions of a client elsewhere that calls none for `session_gc_s`; 0 keeps them.
     `caches_responses` is of all tasks of a cluster: a tensor that was sent is kept until its
-    receiver has it, who may ask once more.
+    receiver has it, who may ask once more. `native_collectives`: torch.distributed does all of them.
     """
 
     recorder: Recorder
@@ -49,6 +50,7 @@ class ServerConfig:
     step_s: float = 60.0
     session_gc_s: float = 0.0
     caches_responses: bool = False
+    native_collectives: bool = False
     passes: tuple[str, ...] = ()
     placer: Placer = BY_RULE
     progress: Progress | None = None
@@ -76,6 +78,7 @@ class LocalServer:
                 recorder=config.recorder,
                 resources=TaskResources(config.checkpoints),
                 label=str(task),
+                collectives=Collectives(is_native=config.native_collectives),
             )
             self._worker = make_worker(env, WorkerCache(), os.getpid(), config.faults)
             self.master = Master(
@@ -114,6 +117,7 @@ class Server:
                 recorder=config.recorder,
                 resources=TaskResources(config.checkpoints),
                 caches_responses=config.caches_responses,
+                collectives=Collectives(is_native=config.native_collectives),
             )
             self._transport = Transport(
                 str(task),
@@ -140,6 +144,7 @@ class Server:
             self._server.let_frames_fail(config.faults)
             self.devices = tuple(str(device.name) for device in env.devices)
             host, _, port = self.address.rpartition(":")
+            env.collectives.host = host
             span.set("server.address", host)
             span.set("server.port", int(port))
 

@@ -7,7 +7,7 @@ from tracer.cli import command_parser
 FLAGS = {
     "run": [
         "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every",
-        "--connect-timeout", "--costs",
+        "--collectives", "--connect-timeout", "--costs",
         "--detail", "--devices", "--endpoint", "--fault",
         "--flush-timeout", "--in-process", "--json", "--max-trace-size", "--option",
         "--out", "--passes", "--placer", "--ps", "--ps-devices", "--restart", "--seed",
@@ -16,7 +16,7 @@ FLAGS = {
     ],
     "task": [
         "--allow-proxy", "--cache-responses", "--checkpoint", "--checkpoint-every", "--cluster",
-        "--connect-timeout",
+        "--collectives", "--connect-timeout",
         "--costs", "--detail", "--devices", "--endpoint",
         "--flush-timeout", "--index", "--job", "--max-trace-size",
         "--option", "--out", "--passes", "--placer", "--ps-devices", "--secret-file", "--seed",

@@ -10,7 +10,7 @@ from typing import Any
 
 from tracer.launch.costs import read_costs
 from tracer.launch.devices import devices_from
-from tracer.launch.plan import TRANSPORTS, Limits, Plan, new_run_id, run_id_of
+from tracer.launch.plan import COLLECTIVES, TRANSPORTS, Limits, Plan, new_run_id, run_id_of
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
 from tracer.launch.tolerance import TOLERANCE_FLAGS, tolerance_from
 from tracer.model.cluster import (
@@ -92,6 +92,11 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
         "choices": TRANSPORTS,
         "default": TRANSPORTS[0],
         "help": "how tasks talk: grpc, or local (one host: unix sockets and shared memory)",
+    },
+    "--collectives": {
+        "choices": COLLECTIVES,
+        "default": COLLECTIVES[0],
+        "help": "how ranks sum: visible (hop by hop, each recorded), or native (torch.distributed)",
     },
     "--step-timeout": {
         "type": float,
@@ -198,6 +203,7 @@ def plan_of_task(
         passes=named_passes(parsed.passes),
         placer=placer_from(parsed),
         transport=_transport(parsed),
+        collectives=parsed.collectives,
         allow_proxy=parsed.allow_proxy,
         caches_responses=parsed.cache_responses,
         tolerance=tolerance_from(parsed, is_graph=False),
@@ -254,6 +260,7 @@ def plan_from(
         placer=placer_from(parsed),
         in_process=parsed.in_process,
         transport=_transport(parsed),
+        collectives=parsed.collectives,
         allow_proxy=parsed.allow_proxy,
         caches_responses=parsed.cache_responses,
         tolerance=tolerance_from(parsed, is_graph=is_graph),

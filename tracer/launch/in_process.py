@@ -100,6 +100,7 @@ def _masters(
         step_timeout_s=plan.limits.step_s,
         session_gc_s=plan.limits.session_gc_s,
         caches_responses=plan.caches_responses,
+        native_collectives=plan.collectives == "native",
         passes=plan.passes,
         placer=plan.placer,
         checkpoints=plan.tolerance.folder,

@@ -18,6 +18,7 @@ from tracer.passes.cost_model import Costs
 from tracer.passes.placer import Placer
 from tracer.strategies.strategy import Topology
 
+COLLECTIVES = ("visible", "native")  #: hop by hop by us; by torch.distributed
 TRANSPORTS = ("grpc", "local")  #: gRPC streams; unix sockets beside shared memory
 
 PLAN_VARIABLE = "VIZDIST_PLAN"  #: environment: the plan as JSON
@@ -60,7 +61,7 @@ class Plan:
     """One run. `workload` is a name of `tracer list`; empty when a graph file is run.
 
     A graph has no `strategy`; `steps` 0: as many as it asks for. `out` is the trace folder; empty:
-    one of a name of its own. `transport` is one of TRANSPORTS.
+    one of a name of its own. `transport` is one of TRANSPORTS, `collectives` one of COLLECTIVES.
     """
 
     run_id: str
@@ -79,6 +80,7 @@ class Plan:
     placer: Placer = field(default_factory=Placer)
     in_process: bool = False
     transport: str = "grpc"
+    collectives: str = "visible"
     allow_proxy: bool = False
     caches_responses: bool = False
     tolerance: Tolerance = field(default_factory=Tolerance)

@@ -56,6 +56,7 @@ def start_server(
         step_s=plan.limits.step_s,
         session_gc_s=plan.limits.session_gc_s,
         caches_responses=plan.caches_responses,
+        native_collectives=plan.collectives == "native",
         passes=plan.passes,
         placer=plan.placer,
         progress=progress,

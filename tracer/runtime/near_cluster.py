@@ -13,6 +13,7 @@ from tracer.ops.registry import lookup
 from tracer.passes.placer import BY_RULE, Placer
 from tracer.record.clock import SystemClock
 from tracer.record.recorder import NO_RECORDER, Recorder
+from tracer.runtime.collectives import Collectives
 from tracer.runtime.cuda import CUDA
 from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
@@ -41,6 +42,7 @@ class NearCluster:
         session_gc_s: float = 0.0,
         checkpoints: Path | None = None,
         caches_responses: bool = False,
+        native_collectives: bool = False,
     ) -> None:
         self.spec = cluster
         self.workers: dict[TaskName, Worker] = {}
@@ -57,6 +59,7 @@ class NearCluster:
                 lookup=lookup,
                 resources=TaskResources(checkpoints),
                 caches_responses=caches_responses,
+                collectives=Collectives(is_native=native_collectives),
             )
             self.workers[task] = Worker(env, WorkerCache(self._stub, recorder))
             self.masters[task] = Master(

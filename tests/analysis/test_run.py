@@ -14,9 +14,10 @@ from tracer.record.clock import FakeClock
 from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
-from vizdist.analysis.bytes_moved import bytes_moved, tensor_title
+from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.faults import faults
 from vizdist.analysis.graph_counts import graph_counts
+from vizdist.analysis.keys import tensor_title
 from vizdist.analysis.look_next import look_next
 from vizdist.analysis.loss_curve import loss_curve
 from vizdist.analysis.op_totals import op_totals

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -17,9 +18,17 @@ from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
 from vizdist.analysis.mechanisms.leftovers import Alone, Fate
+from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.report import report_json, report_text
+from vizdist.analysis.wait_circle import Waits, waits_of
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
-from vizdist.analysis.wrong_report import facts_of, fate_text, outcome_text
+from vizdist.analysis.wrong_report import (
+    emptied_text,
+    facts_of,
+    fate_text,
+    outcome_text,
+    waits_text,
+)
 from vizdist.components.markup import markup
 from vizdist.components.view import View
 from vizdist.components.what_went_wrong import wrong_card
@@ -80,6 +89,55 @@ def test_keys_without_their_other_end_say_what_became_of_the_node_that_makes_the
     told = {(one.task, one.maker): (one.other, one.fate) for one in wrong(bad_op).unmet}
     assert told["ps:0", "checked"] == told["worker:0", "checked"] == ("worker:1", "failed")
     assert told["ps:0", "seen"] == ("worker:0", "never_ran")
+
+
+def test_a_deadlock_names_the_circle_and_closes_it(deadlock: Trace) -> None:
+    """Through both queues: what should fill the one waits for what is taken from the other."""
+    found = wrong(deadlock)
+    circle = {(one.task, one.maker, one.other) for one in found.waits.circle}
+    assert circle == {
+        ("worker:0", "take_right", "worker:1"),
+        ("worker:1", "take_left", "worker:0"),
+    }
+    *_, last = found.waits.circle
+    assert last.other == found.waits.circle[0].task
+    told = waits_text(found, "en")
+    assert "worker:0 for take_right from worker:1" in told
+    assert told.endswith("The last waits for the first, so none can go on.")
+    assert told in report_text(deadlock)
+    assert "等待成环" in waits_text(found, "zh")
+    assert told in re.sub("<[^>]*>", "", markup(wrong_card(found, View("summary", "x", "en"))))
+
+
+def test_where_no_circle_is_known_it_is_said_who_waits_for_whom(deadlock: Trace) -> None:
+    one = OneStep(deadlock, deadlock.step(1))
+    [alone] = [each for each in wrong(deadlock).unmet if each.task == "worker:1"]
+    waits = waits_of(one, [alone])
+    assert waits == Waits((), (alone,))
+    told = waits_text(replace(wrong(deadlock), waits=waits), "en")
+    assert told == (
+        "The record holds no circle. Who waits for whom: worker:1 for take_left from worker:0."
+    )
+
+
+def test_a_run_with_a_root_cause_is_not_said_to_wait(bad_op: Trace) -> None:
+    assert wrong(bad_op).waits == Waits((), ())
+    assert waits_text(wrong(bad_op), "en") == ""
+
+
+def test_spans_tell_what_an_abort_found_in_mailboxes_and_that_their_cleanup_left_none(
+    deadlock: Trace,
+) -> None:
+    found = wrong(deadlock)
+    told = {one.task: one for one in found.emptied}
+    assert set(told) == {"worker:0", "worker:1"}
+    assert all(deadlock.span(one.span).kind == "rendezvous.cleanup" for one in found.emptied)
+    assert sum(one.waiting for one in found.emptied) >= 2, "each waits for the other"
+    assert [one.left for one in found.emptied] == [0, 0]
+    assert "of 2 tasks; the cleanup left none." in emptied_text(found, "en")
+    left = replace(found.emptied[0], left=3)
+    still = emptied_text(replace(found, emptied=[left]), "en")
+    assert still.endswith(f"still there: {left.task} (3).")
 
 
 def test_a_deadlock_has_no_root_and_names_the_values_that_nobody_had(deadlock: Trace) -> None:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracer.model.graph import Graph, Node, Partition
+from tracer.model.graph import Graph, Input, Node, Partition
 
 #: what happens to a graph, in order; a value of `vizdist.graph.stage`
 STAGES = ("full", "pruned", "placed", "worker", "device")
@@ -57,6 +57,11 @@ class NodeRow(NamedTuple):
     bytes: int
     source: str
     attrs: Mapping[str, Any]
+
+
+def input_node(text: str) -> str:
+    """The node that one of `NodeRow.inputs` names."""
+    return Input.parse(text.removeprefix("^")).node
 
 
 def row_of_node(node: Node, partition: str = "") -> NodeRow:

@@ -41,6 +41,14 @@ _CLEANED_UP = StepError("CANCELLED", "the step was cleaned up", derived=True)
 _log = logging.getLogger(__name__)
 
 
+class Emptied(NamedTuple):
+    """What an abort found in the mailboxes of a step, and what is `left` after their cleanup."""
+
+    values: int  #: that nobody had taken
+    waiting: int  #: requests for values that had not come
+    left: int = 0
+
+
 class Leftover(NamedTuple):
     """A key of a step that ended well which found no partner: a fault of the partitions."""
 
@@ -69,6 +77,8 @@ class StepRendezvous:
     ) -> None:
         self.step_id = step_id
         self._others = others
+        self.context: SpanContext | None = None  #: of the run_graph that this task got
+        self.emptied: Emptied | None = None  #: by an abort
         self.local = LocalRendezvous()
         self.partial_run: PartialRun | None = None
         self._task = task
@@ -160,8 +170,10 @@ class StepRendezvous:
             watchers, self._watchers = self._watchers, []
         for tell in watchers:
             tell(error)
-        self.local.abort(error)
-        self._fail_all([*deferred, *self._take_calls()], error)
+        unsent, unreceived = self.local.abort(error)
+        waiting: list[_Deferred | RecvCall] = [*deferred, *self._take_calls()]
+        self.emptied = Emptied(len(unreceived), len(unsent) + len(waiting))
+        self._fail_all(waiting, error)
 
     def _take_calls(self) -> Iterator[RecvCall]:
         """One by one: whoever takes a call out, an answer or an abort, is the one to end it."""
@@ -212,6 +224,10 @@ class StepRendezvous:
         unsent, unreceived = self.local.abort(_CLEANED_UP)
         self._fail_all(waiting, _CLEANED_UP)
         self._tell_unanswered(error)
+        if self.emptied is not None:
+            keys = [*self.local.unsent(), *self.local.unreceived()]
+            left = len(keys) + len(self._deferred) + len(self._calls)
+            self.emptied = self.emptied._replace(left=left)
         if was_aborted:
             return []
         return [
@@ -292,7 +308,8 @@ class RendezvousTable:
             return
         rendezvous.abort(error)
 
-    def cleanup(self, step_id: int) -> None:
+    def cleanup(self, step_id: int) -> StepRendezvous | None:
+        """Forgets a step; gives what it had here, None if nothing."""
         with self._lock:
             rendezvous = self._steps.pop(step_id, None)
             self._over[step_id] = None
@@ -302,6 +319,7 @@ class RendezvousTable:
         for leftover in leftovers:
             _log.warning("%s: key without %s: %s", self._task, leftover.side, leftover.key)
         self.leftovers.extend(leftovers)
+        return rendezvous
 
     def running(self) -> list[int]:
         """Ids of the steps that are not cleaned up."""

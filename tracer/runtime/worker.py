@@ -120,6 +120,7 @@ class Worker:
                 return
             rendezvous = self.rendezvous.find_or_create(request.step_id)
             if rendezvous.partial_run is None:
+                rendezvous.context = request.context
                 rendezvous.initialize(session.peer)
             session.graphs.run(request, rendezvous, done)
         except StepError as error:
@@ -219,7 +220,11 @@ class Worker:
             self.rendezvous.start_abort(step_id, error)
 
     def cleanup_graph(self, step_id: int) -> None:
-        self.rendezvous.cleanup(step_id)
+        gone = self.rendezvous.cleanup(step_id)
+        if gone is not None and gone.emptied is not None and gone.context is not None:
+            with self.env.recorder.span("rendezvous.cleanup", gone.context) as span:
+                for name, count in gone.emptied._asdict().items():
+                    span.set(f"vizdist.rendezvous.{name}", count)
         if self.responses is not None:
             self.responses.forget_step(step_id)
 

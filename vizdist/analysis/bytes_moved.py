@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from tracer.model.cluster import DeviceName
-from tracer.model.graph_table import NodeRow
-from tracer.model.step import RendezvousKey, RendezvousKeyError
+from tracer.model.graph_table import NodeRow, input_node
+from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.keys import key_of, tensor_title
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
@@ -123,11 +123,9 @@ def _between_devices(spans: Spans) -> Array:
 
 def _keys(recvs: Spans) -> dict[int, RendezvousKey]:
     """By code; what is no key of ours is left out."""
-    found: dict[int, RendezvousKey] = {}
-    for code in np.unique(recvs.codes("key")).tolist():
-        with suppress(RendezvousKeyError):
-            found[code] = RendezvousKey.parse(recvs.words["key"][code])
-    return found
+    codes = np.unique(recvs.codes("key")).tolist()
+    found = {code: key_of(recvs.words["key"][code]) for code in codes}
+    return {code: key for code, key in found.items() if key.src_device}
 
 
 def _tasks_of(pair: Pair) -> Pair:
@@ -166,26 +164,6 @@ def _tensors(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> list[Tensor]:
     return list(found.values())
 
 
-def tensor_title(edge_name: str) -> str:
-    """`edge_12_mm1_grad/MatMul` is the output of `mm1_grad/MatMul`."""
-    head, _, rest = edge_name.partition("_")
-    number, _, node = rest.partition("_")
-    return node if head == "edge" and number.isdigit() and node else edge_name
-
-
-def tensor_of_key(key: str) -> str:
-    """What a rendezvous key carries; the key itself if it is none of ours."""
-    try:
-        return tensor_title(RendezvousKey.parse(key).edge_name)
-    except RendezvousKeyError:
-        return key
-
-
-def title_of(name: str, key: str) -> str:
-    """What runs or travels in a span of this name and key: its op, or its tensor."""
-    return tensor_of_key(key) if key else name
-
-
 def short_device_titles(devices: Iterable[str]) -> dict[str, str]:
     """What devices are called: by their task where it has only one among these."""
     distinct = dict.fromkeys(devices)
@@ -202,7 +180,7 @@ def variable_bytes(rows: tuple[NodeRow, ...]) -> int:
     crossing: dict[str, int] = {}
     for row in rows:
         for text in row.inputs:
-            source = nodes.get(text.partition(":")[0])
+            source = nodes.get(input_node(text))
             if source is None or source.device == row.device:
                 continue
             variable = _variable_behind(source, nodes)
@@ -216,7 +194,7 @@ def _variable_behind(node: NodeRow, nodes: Mapping[str, NodeRow]) -> str | None:
     if node.op in VARIABLE_OPS:
         return node.name
     if node.op in ("ReadVariableOp", "Identity") and node.inputs:
-        source = nodes.get(node.inputs[0].partition(":")[0])
+        source = nodes.get(input_node(node.inputs[0]))
         if source is not None and source.op in VARIABLE_OPS:
             return source.name
     return None

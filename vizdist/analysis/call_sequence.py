@@ -10,8 +10,8 @@ from itertools import groupby
 import numpy as np
 
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.bytes_moved import tensor_title
-from vizdist.analysis.mailbox import key_of
+from vizdist.analysis.keys import tensor_of_key
+from vizdist.analysis.recv_parts import recv_parts
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -137,7 +137,7 @@ def _calls(trace: Trace, step: StepInfo) -> Iterator[Call]:
     is_client = _is_client(step, calls)
     columns = (
         calls.text("name"), np.where(is_client, CLIENT, calls.task), targets,
-        *_times(step, calls, there, served),
+        *_times(trace, step, spans, calls),
         calls.bytes, calls.text("key"), calls.span,
         calls.flags | _flags(there, served) | _control(calls, spans),
     )  # fmt: skip
@@ -160,7 +160,7 @@ def _call(
         answered=answered,
         done=done,
         bytes=num_bytes,
-        tensor=tensor_title(key_of(key).edge_name) if key else "",
+        tensor=tensor_of_key(key),
         key=key,
         span=hex_id(span),
         is_notice=done == sent and not is_open,
@@ -172,13 +172,23 @@ def _call(
     )
 
 
-def _times(step: StepInfo, calls: Spans, there: Spans, served: Array) -> tuple[Array, ...]:
-    """Sent, served, exists, answered, done; where nobody is known to serve, UNKNOWN."""
-    known, begin = served >= 0, step.start
-    there_at = np.where(known, there.start - begin, UNKNOWN)
-    exists = np.where(known, np.minimum(there.start + there.wait, there.end) - begin, UNKNOWN)
-    answered = np.where(known, there.end - begin, UNKNOWN)
-    return calls.start - begin, there_at, exists, answered, calls.end - begin
+def _times(trace: Trace, step: StepInfo, spans: Spans, calls: Spans) -> tuple[Array, ...]:
+    """Sent, served, exists, answered, done; where nobody is known to serve, UNKNOWN.
+
+    The value of a recv_tensor exists when its recv among `spans` says so.
+    """
+    place, begin = trace.served_by(calls.span), step.start
+    known, there = place >= 0, trace.all.take(np.maximum(place, 0))
+    parts = recv_parts(trace, spans)
+    order = np.argsort(parts.recvs.span)
+    at = np.searchsorted(parts.recvs.span[order], calls.parent).clip(max=max(0, len(order) - 1))
+    let_go = there.start + there.wait
+    if len(order):
+        recv = order[at]
+        let_go = np.where(parts.recvs.span[recv] == calls.parent, parts.exists[recv], let_go)
+    instants = there.start, np.clip(let_go, there.start, there.end), there.end
+    told = (np.where(known, instant - begin, UNKNOWN) for instant in instants)
+    return calls.start - begin, *told, calls.end - begin
 
 
 def _flags(there: Spans, served: Array) -> Array:

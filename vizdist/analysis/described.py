@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.keys import tensor_of_key
 from vizdist.analysis.lit import lit_by, on_link
 from vizdist.analysis.selection import Selection
 from vizdist.store.trace import Trace

@@ -9,9 +9,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from tracer.model.graph_table import NodeRow
-from vizdist.analysis.bytes_moved import device_title, tensor_title
+from tracer.model.graph_table import NodeRow, input_node
+from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.graph_counts import SENDS, own_nodes
+from vizdist.analysis.keys import tensor_title
 from vizdist.store.graphs import GraphTable
 
 UNCUT = ("placed", "pruned", "full")  #: stages before the cuts, the one that knows most first
@@ -101,7 +102,7 @@ def _edges(rows: Sequence[NodeRow]) -> Iterator[EdgeKey]:
     names = {row.name for row in rows}
     for row in rows:
         for text in row.inputs:
-            if text.removeprefix("^").partition(":")[0] in names:
+            if input_node(text) in names:
                 yield EdgeKey(text.removesuffix(":0"), row.name)
 
 

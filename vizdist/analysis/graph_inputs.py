@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracer.model.graph_table import NodeRow
+from tracer.model.graph_table import NodeRow, input_node
 from vizdist.store.graphs import GraphTable
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -49,19 +49,13 @@ def _named_edges(graph: GraphTable | None, code: dict[str, int]) -> tuple[Array,
         (code[row.name], code[name])
         for row in rows
         if row.name in code
-        for name in map(_node_name, row.inputs)
+        for name in map(input_node, row.inputs)
         if name in code
     }
     if not pairs:
         return None
     consumer, producer = np.array(sorted(pairs), np.int64).T
     return consumer, producer
-
-
-def _node_name(text: str) -> str:
-    """Of an input as the table has it: `name`, `name:port` or `^name`."""
-    name, _, port = text.removeprefix("^").rpartition(":")
-    return name if name and port.isdecimal() else text.removeprefix("^")
 
 
 def _joined(consumers: Array, producers: Array, names: Array) -> _Edges:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tracer.model.step import RendezvousKey, RendezvousKeyError
 from vizdist.analysis.bytes_moved import task_of_device
 from vizdist.analysis.faults import faults
+from vizdist.analysis.keys import key_of
 from vizdist.analysis.longest import longest
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.path_stretches import Stretch
@@ -173,11 +173,8 @@ def _on_path(stretches: Sequence[Stretch], typical: TypicalStep) -> dict[str, st
 
 def _link_of(key: str) -> str:
     """The two tasks that a tensor goes between, "" within a task."""
-    try:
-        parsed = RendezvousKey.parse(key)
-    except RendezvousKeyError:
-        return ""
-    source, target = task_of_device(parsed.src_device), task_of_device(parsed.dst_device)
+    known = key_of(key)
+    source, target = task_of_device(known.src_device), task_of_device(known.dst_device)
     return f"{source}→{target}" if source != target else ""
 
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.bytes_moved import Pair, tensor_title
+from vizdist.analysis.bytes_moved import Pair
 from vizdist.analysis.kept import kept
+from vizdist.analysis.keys import key_of, tensor_title
 from vizdist.analysis.recv_parts import RecvParts, never_came, recv_parts
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
@@ -188,16 +188,6 @@ def _transfer(
         recv=hex_id(span),
         send=hex_id(send),
     )
-
-
-def key_of(text: str) -> RendezvousKey:
-    """A key that cannot be read is all edge name. Its devices are not looked at: there are many."""
-    try:
-        source, life, target, edge, tag = text.split(";")
-        frame, iteration = tag.split(":")
-        return RendezvousKey(source, int(life, 16), target, edge, int(frame), int(iteration))
-    except ValueError:
-        return RendezvousKey("", 0, "", text)
 
 
 def _state(flags: int) -> State:

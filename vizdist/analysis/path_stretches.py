@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import title_of
 from vizdist.analysis.critical_path import CriticalPath
+from vizdist.analysis.keys import title_of
 from vizdist.store.trace import Trace
 
 

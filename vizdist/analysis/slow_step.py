@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import tensor_of_key
+from vizdist.analysis.keys import tensor_of_key
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.analysis.step_split import paint
 from vizdist.store.segments import Array

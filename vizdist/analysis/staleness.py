@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracer.model.graph_table import NodeRow
+from tracer.model.graph_table import NodeRow, input_node
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
 from vizdist.analysis.step_split import is_update
 from vizdist.store.spans import Spans
@@ -88,7 +88,7 @@ def _variables_by_node(trace: Trace) -> dict[str, str]:
 
 
 def _variable_of(row: NodeRow, nodes: Mapping[str, NodeRow]) -> str:
-    source = nodes.get(row.inputs[0].partition(":")[0]) if row.inputs else None
+    source = nodes.get(input_node(row.inputs[0])) if row.inputs else None
     return source.name if source is not None and source.op in VARIABLE_OPS else ""
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vizdist.analysis.bytes_moved import title_of
 from vizdist.analysis.critical_path import Piece
+from vizdist.analysis.keys import title_of
 from vizdist.analysis.slow_step import EXPLAINS, REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
 from vizdist.i18n.units import duration, figures

@@ -49,6 +49,22 @@ def idle_wait(trace: Trace, spans: Spans, came: Array | None = None) -> Array:
     return found
 
 
+class Stood(NamedTuple):
+    """Of every recv its place, and between which instants its task stood still for it."""
+
+    place: Array
+    start: Array
+    end: Array
+
+
+def stood(trace: Trace, spans: Spans) -> Stood:
+    """For which values tasks stood still, among `spans`."""
+    place = np.flatnonzero(spans.is_kind("rendezvous.recv"))
+    recvs = spans.take(place)
+    came = np.clip(value_at(trace, recvs), recvs.start, recvs.end)
+    return Stood(place, came - idle_wait(trace, recvs, came), came)
+
+
 def task_numbers(trace: Trace) -> Array:
     """The place in `trace.tasks` of every row's task."""
     place = {task: number for number, task in enumerate(trace.tasks)}

@@ -15,6 +15,7 @@ from vizdist.analysis.mechanisms import failures, leftovers
 from vizdist.analysis.mechanisms.failures import Failure
 from vizdist.analysis.mechanisms.leftovers import Alone
 from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.wait_circle import NOBODY, Waits, waits_of
 from vizdist.store.details import hex_id
 from vizdist.store.logs import last_lines
 from vizdist.store.spans import Spans
@@ -80,8 +81,22 @@ class LastSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Emptied:
+    """What an abort found in a task's mailboxes, and what was left there after their cleanup."""
+
+    task: str
+    values: int
+    waiting: int
+    left: int
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
 class WhatWentWrong:
-    """`origin` is ns since the epoch; `step` 0 where it went wrong outside steps."""
+    """`origin` is ns since the epoch; `step` 0 where it went wrong outside steps.
+
+    `waits` are told where neither an op nor a task is known to have failed.
+    """
 
     cause: RootCause
     origin: int
@@ -91,6 +106,8 @@ class WhatWentWrong:
     root: RootOp | None
     echoes: Sequence[Echo]  #: in order of time; what failed before is no echo
     unmet: Sequence[Alone]
+    waits: Waits
+    emptied: Sequence[Emptied]
     unfinished: Sequence[Unfinished]
     absent: Sequence[Absent]
     seen: Sequence[LastSeen]
@@ -130,6 +147,8 @@ def what_went_wrong(trace: Trace) -> WhatWentWrong | None:
         root=_root_op(*root) if root else None,
         echoes=sorted(echoes, key=lambda echo: echo.after_ns),
         unmet=_unmet(steps, (root[1].task, root[1].name) if root else ("", "")),
+        waits=_waits(steps) if not root and not any(map(_died, trace.manifest.tasks)) else NOBODY,
+        emptied=[each for one in steps for each in _emptied(one)],
         unfinished=list(_unfinished(open_spans, origin, task)),
         absent=list(_absent(trace)),
         seen=list(_seen(trace, origin)),
@@ -204,6 +223,25 @@ def _unmet(steps: Sequence[OneStep], root: tuple[str, str]) -> list[Alone]:
     left = [found.alone for one in steps if (found := leftovers.find(one))]
     alone = [_judged(each, root) for several in left for each in several]
     return sorted(alone, key=lambda one: (one.fate != "failed", -one.waited_ns))
+
+
+def _waits(steps: Sequence[OneStep]) -> Waits:
+    """Of the first step that holds a circle, else of the first in which anything waited."""
+    left = [(one, leftovers.find(one)) for one in steps]
+    found = [waits_of(one, each.alone) for one, each in left if each]
+    held = [each for each in found if each.circle] or [each for each in found if each.waiting]
+    return next(iter(held), NOBODY)
+
+
+def _emptied(one: OneStep) -> Iterator[Emptied]:
+    mask = one.spans.is_kind("rendezvous.cleanup")
+    spans = one.spans.take(mask)
+    rows = zip(spans.task.tolist(), spans.span.tolist(), one.attributes(mask), strict=True)
+    for task, span, told in rows:
+        values, waiting, left = (
+            int(told[f"vizdist.rendezvous.{of}"]) for of in ("values", "waiting", "left")
+        )
+        yield Emptied(task, values, waiting, left, hex_id(span))
 
 
 def _judged(one: Alone, root: tuple[str, str]) -> Alone:

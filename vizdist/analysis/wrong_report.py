@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vizdist.analysis.faults import SIGNAL
 from vizdist.analysis.mechanisms.leftovers import Alone
-from vizdist.analysis.mechanisms.text_table import table
+from vizdist.analysis.mechanisms.text_table import listed, table
 from vizdist.analysis.what_went_wrong import Echo, LastSeen, WhatWentWrong
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 
 Facts = Mapping[str, str]
+MOST_LINKS = 3  #: that are named where there is no circle; the table of keys has all
 
 
 def facts_of(found: WhatWentWrong) -> Facts:
@@ -32,6 +33,30 @@ def echoes_text(found: WhatWentWrong, lang: Lang) -> str:
     """How many spans failed for the cause, and how fast that went."""
     last = max((echo.after_ns for echo in found.echoes), default=0)
     return t("wrong.echoes", lang, count=len(found.echoes), last=duration(last))
+
+
+def waits_text(found: WhatWentWrong, lang: Lang) -> str:
+    """The circle in which tasks wait, or that none is known; "" where nobody waits."""
+    key, links = "circle", found.waits.circle
+    if not links:
+        key, links = "no_circle", found.waits.waiting[:MOST_LINKS]
+    words = [
+        t("wrong.waits.link", lang, task=each.task, maker=each.maker, other=each.other)
+        for each in links
+    ]
+    return t(f"wrong.waits.{key}", lang, links=listed(words, lang)) if words else ""
+
+
+def emptied_text(found: WhatWentWrong, lang: Lang) -> str:
+    """What an abort found in the mailboxes, and whether their cleanup left anything."""
+    if not found.emptied:
+        return ""
+    sums = (sum(getattr(each, of) for each in found.emptied) for of in ("values", "waiting"))
+    told = {"values": f"{next(sums):,}", "waiting": f"{next(sums):,}"}
+    left = [f"{each.task} ({each.left:,})" for each in found.emptied if each.left]
+    key = "left" if left else "none_left"
+    count = len({each.task for each in found.emptied})
+    return t(f"wrong.emptied.{key}", lang, count=count, left=listed(left, lang), **told)
 
 
 def by_task(echoes: Sequence[Echo]) -> dict[str, list[Echo]]:
@@ -67,6 +92,9 @@ def tell(found: WhatWentWrong, lang: Lang) -> Iterator[str]:
         yield f"  {t(f'wrong.fact.{name}', lang)}: {fact}"
     if found.from_end:
         yield f"  {t('wrong.from_end', lang)}"
+    for words in (waits_text(found, lang), emptied_text(found, lang)):
+        if words:
+            yield f"  {words}"
     for title, columns, rows in _tables(found, lang):
         if rows:
             yield f"  {title}"

@@ -9,6 +9,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.keys import edge_of
 from vizdist.analysis.mailbox import ClientEnd, Mailbox, Transfer
 from vizdist.components.cards import HIDDEN, icon, says
 from vizdist.figures.call_lines import time_text
@@ -19,7 +20,6 @@ from vizdist.figures.mailbox_rows import (
     Look,
     arranged,
     axis_of,
-    edge_of,
     short_titles,
 )
 from vizdist.i18n import Lang, t
@@ -61,7 +61,7 @@ def _longest_transfer(rows: Iterable[Transfer]) -> int:
     """Of a row; of a loop's edge that of all iterations, as its folded row tells it."""
     moved: Counter[str] = Counter()
     for row in rows:
-        moved[edge_of(row)] += row.transfer_ns
+        moved[edge_of(row.key)] += row.transfer_ns
     return max(moved.values(), default=0)
 
 

@@ -12,10 +12,12 @@ from vizdist.analysis.what_went_wrong import Echo, Unfinished, WhatWentWrong
 from vizdist.analysis.wrong_report import (
     by_task,
     echoes_text,
+    emptied_text,
     facts_of,
     fate_text,
     instant_text,
     outcome_text,
+    waits_text,
 )
 from vizdist.components.cards import HIDDEN, Children, card, chip, icon, link
 from vizdist.components.proof import proof
@@ -34,7 +36,12 @@ Row = Sequence[Children]
 def wrong_card(found: WhatWentWrong, view: View) -> Component:
     parts = [
         html.Div(
-            [_facts(found, view), *_no_instant(found, view.lang), *_wave(found, view)],
+            [
+                _facts(found, view),
+                *_no_instant(found, view.lang),
+                *_sentences(found, view),
+                *_wave(found, view),
+            ],
             className="wrong-cause",
         ),
         _part("seen", ("task", "outcome", "last"), _seen(found, view.lang), view.lang),
@@ -47,6 +54,23 @@ def wrong_card(found: WhatWentWrong, view: View) -> Component:
     ]
     body = html.Div([part for part in parts if part is not None], className="wrong-parts")
     return card(t("wrong.title", view.lang), body, name="wrong")
+
+
+def _sentences(found: WhatWentWrong, view: View) -> Iterator[Component]:
+    """Who waits in a circle for whom, and what became of the mailboxes, each with its proof."""
+    lang = view.lang
+    keys = [f"key:{each.key}" for each in (*found.waits.circle, *found.waits.waiting)]
+    spans = [f"span:{each.span}" for each in found.emptied]
+    told = (
+        ("waits", waits_text(found, lang), "rendezvous", keys),
+        ("emptied", emptied_text(found, lang), "timeline", spans),
+    )
+    for name, words, page, proofs in told:
+        if words:
+            way = proof(view, page, found.step, proofs[0])
+            label = [t(f"shell.pages.{page}", lang), icon("right")]
+            parts = [icon(page), html.Span(tied(words)), link(label, way, kind="button")]
+            yield html.Div(parts, className=f"sentence {name}")
 
 
 def wrong_chip(found: WhatWentWrong, lang: Lang) -> list[Component]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tracer.model.graph import Input
-from tracer.model.graph_table import STAGES, NodeRow
+from tracer.model.graph_table import STAGES, NodeRow, input_node
 from vizdist.figures.graph_nodes import look_of, short_name
 from vizdist.figures.graph_stage import StageGraph
 
@@ -155,5 +155,5 @@ def _state(rows: Sequence[NodeRow], name: str) -> tuple[str, int]:
     if not found:
         return "absent", 0
     recvs = {row.name for row in rows if look_of(row).kind == "recv"}
-    cut = [text for text in found[0].inputs if Input.parse(text.removeprefix("^")).node in recvs]
+    cut = [text for text in found[0].inputs if input_node(text) in recvs]
     return ("cut", len(cut)) if cut else ("whole", 0)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tracer.model.cluster import LOCALHOST, DeviceName
 from tracer.model.graph import Input, TensorSpec
-from tracer.model.graph_table import NodeRow
+from tracer.model.graph_table import NodeRow, input_node
 from vizdist.figures.graph_nodes import Look, is_end, is_send, look_of, short_name
 
 CUT_STAGES = ("worker", "device")
@@ -207,7 +207,7 @@ def _num_uses(
 ) -> int:
     """How many inputs of some nodes take what a node gives."""
     texts = (text for dst in dsts for text in nodes[dst].inputs if text.startswith("^") == control)
-    return sum(Input.parse(text.removeprefix("^")).node == given for text in texts)
+    return sum(input_node(text) == given for text in texts)
 
 
 def _joined(
@@ -252,7 +252,7 @@ def tensor_label(
     `given` is the node under whose name the consumers take it.
     """
     for dst in dsts:
-        data = [Input.parse(text).node for text in nodes[dst].inputs if not text.startswith("^")]
+        data = [input_node(text) for text in nodes[dst].inputs if not text.startswith("^")]
         place = _GRADIENT_INPUT.get(nodes[dst].op.removeprefix("Resource"), -1)
         if "Apply" in nodes[dst].op and len(data) > 2 and data[place] == given.name:
             variable = nodes.get(data[0])

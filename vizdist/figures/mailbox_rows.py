@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from vizdist.analysis.bytes_moved import device_title, short_device_titles
+from vizdist.analysis.keys import edge_of
 from vizdist.analysis.mailbox import Transfer
 
 ROWS = 40  #: at a time
@@ -49,7 +50,7 @@ class Line:
 
     @property
     def edge(self) -> str:
-        return edge_of(self.rows[0])
+        return edge_of(self.rows[0].key)
 
     @property
     def bytes(self) -> int:
@@ -82,7 +83,7 @@ def arranged(rows: Sequence[Transfer], look: Look) -> Arranged:
     order = ORDERS.get(look.get("order", ""), ORDERS["wait"])
     found = sorted(_having(rows, look.get("words", "")), key=order)
     shown = look.get("shown", "")
-    opened = {*look.get("opened", ()), shown.rpartition(";")[0]}
+    opened = {*look.get("opened", ()), edge_of(shown)}
     lines = _lines(found, opened)
     pages = max(1, math.ceil(len(lines) / ROWS))
     page = min(max(look.get("page", 0), 0), pages - 1)
@@ -106,20 +107,15 @@ def _having(rows: Sequence[Transfer], text: str) -> Iterable[Transfer]:
     return [row for row, says in zip(rows, told, strict=True) if all(w in says for w in words)]
 
 
-def edge_of(row: Transfer) -> str:
-    """A key without frame and iteration: the same in all iterations of a loop."""
-    return row.key.rpartition(";")[0]
-
-
 def _lines(rows: Sequence[Transfer], opened: Iterable[str]) -> list[Line]:
     inside: dict[str, list[Transfer]] = defaultdict(list)
     for row in rows:
         if row.frame:
-            inside[edge_of(row)].append(row)
+            inside[edge_of(row.key)].append(row)
     folds = {edge for edge, held in inside.items() if len(held) >= FOLDED}
     lines: list[Line] = []
     for row in rows:
-        edge = edge_of(row)
+        edge = edge_of(row.key)
         if not row.frame or edge not in folds:
             lines.append(Line([row]))
         elif edge in inside:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tracer.model.step import RendezvousKey, RendezvousKeyError
-from vizdist.analysis.bytes_moved import tensor_title
+from tracer.model.step import RendezvousKey
+from vizdist.analysis.keys import edge_of, key_of, tensor_title
 from vizdist.analysis.replay import EVENTS, KINDS, NEVER, Replay
 from vizdist.figures.graph_stage import box_of, device_of
 from vizdist.figures.tile_bytes import pack
@@ -121,10 +121,10 @@ def _keys(replay: Replay, places: _Places) -> dict[str, Array]:
     end = np.where(keys.recv >= 0, keys.recv, keys.send)
     ends = replay.items.take(end)
     codes = places.coded("keys", ends, "key")
-    edges = [
-        text.rpartition(";")[0] or text for text in places.words["keys"]
-    ]  # all but the iteration
-    known = {edge: _edge(edge, places) for edge in set(edges)}
+    texts = places.words["keys"]
+    edges = list(map(edge_of, texts))
+    one_of = dict(zip(edges, texts, strict=True))
+    known = {edge: _edge(key_of(text), places) for edge, text in one_of.items()}
     places.words["tensors"] = [known[edge][0] for edge in edges]
     of_key = np.array([known[edge][1:] for edge in edges], np.uint16).reshape(-1, 2)
     instants = {
@@ -141,12 +141,8 @@ def _keys(replay: Replay, places: _Places) -> dict[str, Array]:
     }
 
 
-def _edge(text: str, places: _Places) -> tuple[str, int, int]:
-    """Tensor, source and target of a key without its iteration."""
-    try:
-        key = RendezvousKey.parse(f"{text};0:0")
-    except RendezvousKeyError:
-        key = RendezvousKey("", 0, "", text)
+def _edge(key: RendezvousKey, places: _Places) -> tuple[str, int, int]:
+    """Tensor, source and target."""
     ends = places.of_device(key.src_device), places.of_device(key.dst_device)
     return tensor_title(key.edge_name), *ends
 

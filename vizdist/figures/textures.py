@@ -12,7 +12,7 @@ import numpy as np
 
 from vizdist.analysis.kept import kept
 from vizdist.analysis.recv_parts import value_at
-from vizdist.analysis.waiting import idle_wait
+from vizdist.analysis.waiting import stood
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.tiles import TileSet, pixel_edges
@@ -104,11 +104,12 @@ def _look_through(trace: Trace, spans: Spans) -> Row:
     recvs = spans.is_kind("rendezvous.recv")
     came = np.where(recvs, value_at(trace, spans), spans.start + spans.wait)
     came = np.clip(came, spans.start, spans.end)
+    idle = stood(trace, spans)
     free = np.append(0, np.maximum.accumulate(spans.end))[: len(spans)]
     is_ready = spans.ready > 0
     return Row(
         Intervals(came, spans.end),
-        Intervals((came - idle_wait(trace, spans, came))[recvs], came[recvs]),
+        Intervals(idle.start, idle.end),
         Intervals(np.maximum(spans.ready, free)[is_ready], spans.start[is_ready]),
         spans.start,
     )

@@ -3,13 +3,13 @@
 The canvas gets numbers; what they mean is decided here, once.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
-from vizdist.analysis.waiting import idle_wait, task_numbers, union
+from vizdist.analysis.waiting import Stood, idle_wait, stood, task_numbers, union
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -157,7 +157,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     owner = task_numbers(trace)[spans.row] if len(trace.rows) else np.empty(0, np.int64)
     hues = hues_of(spans)
     counted = (*BUSY, IDLE) if trace.is_foreign else BUSY
-    stood = _stood(trace)
+    idle = stood(trace, spans)
     tasks = []
     for number, task in enumerate(trace.tasks):
         own = owner == number
@@ -175,7 +175,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
                 "task": task,
                 "busy": np.ceil(busy * 100).astype(int).tolist(),
                 "hue": np.array(counted)[shares.argmax(axis=0)].tolist(),
-                "stood": _percent(np.diff(covered(*_own(stood, own), edges)) / length),
+                "stood": _percent(np.diff(covered(*_own(idle, own), edges)) / length),
                 "ready": _percent(_ready(spans, runs, edges) / length),
             }
         )
@@ -192,24 +192,9 @@ def _percent(shares: Array) -> list[int]:
     return found
 
 
-class _Stood(NamedTuple):
-    """Of every recv its place, and between which instants its task stood still for it."""
-
-    place: Array
-    start: Array
-    end: Array
-
-
-def _stood(trace: Trace) -> _Stood:
-    place = np.flatnonzero(trace.all.is_kind("rendezvous.recv"))
-    recvs = trace.all.take(place)
-    came = value_at(trace, recvs)
-    return _Stood(place, came - idle_wait(trace, recvs, came), came)
-
-
-def _own(stood: _Stood, own: Array) -> tuple[Array, Array]:
-    mine = own[stood.place]
-    return stood.start[mine], stood.end[mine]
+def _own(idle: Stood, own: Array) -> tuple[Array, Array]:
+    mine = own[idle.place]
+    return idle.start[mine], idle.end[mine]
 
 
 def _ready(spans: Spans, runs: Array, edges: Array) -> Array:

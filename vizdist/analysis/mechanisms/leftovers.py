@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from tracer.model.step import RendezvousKey, RendezvousKeyError
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.bytes_moved import task_of_device, tensor_title
+from vizdist.analysis.bytes_moved import task_of_device
+from vizdist.analysis.keys import key_of, tensor_title
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.mechanisms.text_table import table
 from vizdist.i18n import Lang, t
@@ -91,9 +91,8 @@ def _ran(one: OneStep) -> _Ran:
 
 def _other_end(ran: _Ran, side: str, text: str) -> tuple[str, str, Fate]:
     """(task, node that makes the value, what became of it)."""
-    try:
-        key = RendezvousKey.parse(text)
-    except RendezvousKeyError:
+    key = key_of(text)
+    if not key.src_device:
         return "", text, "unknown"
     maker = tensor_title(key.edge_name).partition(":")[0]
     if side == "send":

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracer.model.graph_table import STAGES, NodeRow
+from tracer.model.graph_table import STAGES, NodeRow, input_node
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.graph_counts import graph_counts, own_nodes
 from vizdist.analysis.mechanisms.one_step import OneStep
@@ -65,7 +65,7 @@ def _pruned(full: Sequence[NodeRow], pruned: Sequence[NodeRow]) -> dict[str, lis
     kept = {row.name for row in pruned}
     if not kept:
         return {}
-    before = {row.name: [_source(text) for text in row.inputs] for row in full}
+    before = {row.name: [input_node(text) for text in row.inputs] for row in full}
     reached: set[str] = set()
     pending = [name for name in kept if name in before]
     while pending:
@@ -77,11 +77,6 @@ def _pruned(full: Sequence[NodeRow], pruned: Sequence[NodeRow]) -> dict[str, lis
         if name not in kept:
             why["fed" if name in reached else "unneeded"].append(name)
     return dict(why)
-
-
-def _source(text: str) -> str:
-    """The node that an input names."""
-    return text.removeprefix("^").partition(":")[0]
 
 
 def _added(placed: Sequence[NodeRow], cut: Sequence[NodeRow]) -> dict[str, int]:

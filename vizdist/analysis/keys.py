@@ -1,0 +1,38 @@
+"""What rendezvous keys say: from where to where, which tensor, in which iteration.
+
+Traces hold keys that are none of ours, or broken; they are told as they stand and name no device.
+"""
+
+from tracer.model.step import RendezvousKey
+
+
+def key_of(text: str) -> RendezvousKey:
+    """A key that cannot be read is all edge name. Its devices are not looked at: there are many."""
+    try:
+        source, life, target, edge, tag = text.split(";")
+        frame, iteration = tag.split(":")
+        return RendezvousKey(source, int(life, 16), target, edge, int(frame), int(iteration))
+    except ValueError:
+        return RendezvousKey("", 0, "", text)
+
+
+def edge_of(text: str) -> str:
+    """A key without frame and iteration: the same in all iterations of a loop."""
+    return text.rpartition(";")[0] or text
+
+
+def tensor_title(edge_name: str) -> str:
+    """`edge_12_mm1_grad/MatMul` is the output of `mm1_grad/MatMul`."""
+    head, _, rest = edge_name.partition("_")
+    number, _, node = rest.partition("_")
+    return node if head == "edge" and number.isdigit() and node else edge_name
+
+
+def tensor_of_key(text: str) -> str:
+    """What a key carries; the key itself if it cannot be read."""
+    return tensor_title(key_of(text).edge_name)
+
+
+def title_of(name: str, key: str) -> str:
+    """What runs or travels in a span of this name and key: its op, or its tensor."""
+    return tensor_of_key(key) if key else name

@@ -20,6 +20,7 @@ import psutil
 import torch
 
 from tests.bench.blocks import drive, serve_blocks
+from tests.built import graph_alone
 from tracer.capture_graph.capture import CapturedStep
 from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
@@ -98,7 +99,7 @@ class Client:
     ) -> None:
         self.is_traced = False
         self._worker = worker
-        graph = ParameterServerV1().assign(captured.graph, worker, cluster)
+        graph = graph_alone(ParameterServerV1(), captured, worker, cluster)
         master = RemoteMaster(cluster.address(worker), recorder=recorder, sockets=sockets())
         session = Session(master, graph, Tracing(recorder, NOT_SAMPLED, self._context))
         if worker.index == 0:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.built import graph_alone
 from tests.capture_graph.models import batches, eager_losses
 from tests.clusters import running_cluster
 from tests.runtime.graphs import CLUSTER, WORKER_0
@@ -106,7 +107,7 @@ class LoopInABranch(Recurrent):
 
 def losses(step: CapturedStep, data: list[tuple[Tensor, Tensor]]) -> Tensor:
     """Of a run with the variables on a parameter server."""
-    graph = STRATEGIES["parameter_server_v1"].assign(step.graph, WORKER_0, CLUSTER)
+    graph = graph_alone(STRATEGIES["parameter_server_v1"], step, WORKER_0, CLUSTER)
     with running_cluster("near", CLUSTER) as cluster:
         session = cluster.session(graph)
         session.run(step.init)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from tests.built import graph_alone
 from tests.capture_graph.models import Block, Convolutional, Perceptron, batches, texts
 from tracer.capture_graph.capture import Batch, StepCapture
 from tracer.capture_graph.optimizers import SGD, Adam, AdamW, Optimizer
@@ -25,7 +26,7 @@ DEVICES = [task.device() for task in CLUSTER.tasks()]
 def placed(module: nn.Module, rule: Optimizer, batch: Batch) -> Graph:
     torch.manual_seed(0)
     step = StepCapture(module, functional.cross_entropy, rule).step(batch)
-    assigned = ParameterServerV1().assign(step.graph, WORKER, CLUSTER)
+    assigned = graph_alone(ParameterServerV1(), step, WORKER, CLUSTER)
     needed = prune(assigned, step.feeds, (step.loss,), (step.train,), WORKER.device())
     return place(needed, DEVICES, WORKER.device(), lookup)
 

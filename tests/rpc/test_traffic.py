@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from tests.built import graph_alone
 from tests.clusters import WORKER_0, running_cluster
 from tracer.model.cluster import ClusterSpec
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
@@ -18,7 +19,7 @@ def test_digits_mlp_on_one_ps_moves_every_variable_once_each_way(kind: str) -> N
     spec = ClusterSpec.of_counts(ps=1, worker=1)
     captured = WORKLOAD.capture(0)
     with running_cluster(kind, spec) as cluster:
-        session = cluster.session(ParameterServerV1().assign(captured.graph, WORKER_0, spec))
+        session = cluster.session(graph_alone(ParameterServerV1(), captured, WORKER_0, spec))
         session.run(captured.init)
         x, y = next(WORKLOAD.batches(0, 0, 1))
         feeds = dict(zip(captured.feeds, (x, y), strict=True))

@@ -1,8 +1,8 @@
 """A workload trained by one client on a cluster in this process, and the same by eager torch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -10,9 +10,11 @@ from torch import Tensor
 
 from tests.clusters import RUN_ID, running_cluster
 from tests.fakes import SpanData, recorded
-from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, variables_of
+from tracer.capture_graph.capture import Evaluation, variables_of
 from tracer.capture_graph.randomness import step_seed
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Graph
+from tracer.model.option import values_of
 from tracer.model.step import trace_of_step
 from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
@@ -21,8 +23,11 @@ from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import MasterInterface
 from tracer.runtime.session import Session
 from tracer.server import LocalServer, ServerConfig
+from tracer.strategies.distributed_step import DistributedStep, captured_steps, shares_of
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import Topology
+from tracer.strategies.strategy import Site, Topology
 from tracer.training.checkpoint import Checkpoints
 from tracer.training.line import NO_LINE, Line
 from tracer.training.trainer import (
@@ -84,40 +89,46 @@ def trained(
     driver: Driver = CUDA,
     checkpoints: Checkpoints | None = None,
     line_of: Callable[[MasterInterface], Line] = lambda _: NO_LINE,
+    options: Mapping[str, str] | None = None,
 ) -> Run:
     folder = checkpoints.folder if checkpoints else None
     with task_of(strategy, devices, driver, folder) as (master, spec, recorder, spans):
-        capture = workload.step_capture(seed)
-        graphs: list[CapturedStep] = []
+        capture, made = workload.step_capture(seed), STRATEGIES[strategy]
+        site = Site(WORKER, spec, devices, values_of(made.options, options or {}))
+        inputs = partial(made.inputs, partial(workload.dataset, seed), site)
+        built: list[DistributedStep] = []
 
-        def step(batch: Batch, evaluation: Evaluation | None) -> CapturedStep:
-            captured = capture.step(batch, evaluation=evaluation)
-            graph = STRATEGIES[strategy].assign(captured.graph, WORKER, spec)
-            graphs.append(replace(captured, graph=graph))
-            return graphs[-1]
+        def step(
+            given: StepInput, evaluation: Evaluation | None, building: Building
+        ) -> DistributedStep:
+            captured = captured_steps(capture, given, evaluation)
+            shares = shares_of([len(each) for each in given.replicas], given.global_batch)
+            built.append(made.build(captured, shares, site, building))
+            return built[-1]
 
         trainer = Trainer(
             sessions_of(master),
             step,
-            next(workload.batches(seed, 0, 1)),
+            next(inputs()),
             workload.evaluation(),
             tracing_of(recorder, RUN_ID, WORKER, TracePolicy(trace)),
             Fit(steps, seed=seed, checkpoints=checkpoints),
         )
         with closing(trainer):
-            fitted = trainer.run(lambda: workload.batches(seed, 0, 1), line_of(master))
-        variables = values_of(master, graphs[0])
+            fitted = trainer.run(inputs, line_of(master))
+        variables = values_in(master, built[0].graph)
     return Run(fitted, variables, spans)
 
 
-def values_of(master: MasterInterface, captured: CapturedStep) -> dict[str, Tensor]:
-    names = {node.name for node in variables_of(captured.graph)}
+def values_in(master: MasterInterface, graph: Graph) -> dict[str, Tensor]:
+    """Of every variable that the graph reads, copies included."""
+    names = {node.name for node in variables_of(graph)}
     reads = {
         node.inputs[0].node: f"{node.name}:0"
-        for node in captured.graph.nodes
+        for node in graph.nodes
         if node.op == "ReadVariableOp" and node.inputs[0].node in names
     }
-    with Session(master, captured.graph) as session:
+    with Session(master, graph) as session:
         values = session.run(list(reads.values()))
     return dict(zip(reads, values, strict=True))
 

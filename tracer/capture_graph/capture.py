@@ -73,7 +73,7 @@ class CapturedStep:
 
     `feeds` and `fetches` are `node:port`; `evaluation_*` are empty where nothing is evaluated. A
     step that draws random numbers has a third feed, `seed:0`; `feed` gives the values of all. There
-    are `logits` where the module returns one tensor.
+    are `logits` where the module returns one tensor. `trainable`: the variables with gradients.
     """
 
     graph: Graph
@@ -85,6 +85,7 @@ class CapturedStep:
     init: str = INIT
     evaluation_feeds: tuple[str, ...] = ()
     metric: str = ""
+    trainable: frozenset[str] = frozenset()
 
     def feed(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
         """The values of `feeds`, in order; `seed` is the step's own."""
@@ -155,6 +156,7 @@ class StepCapture:
             feeds=names,
             evaluation_feeds=judged,
             metric=f"{EVALUATION}/{METRIC}:0" if evaluation else "",
+            trainable=frozenset(self._state.parameters),
         )
 
     def evaluation(self, evaluation: Evaluation) -> CapturedEvaluation:

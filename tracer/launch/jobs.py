@@ -6,27 +6,32 @@ threads, started by hand) is none of its business.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import count, repeat
 from typing import Any, Protocol
 
 import torch
 
-from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
+from tracer.capture_graph.capture import Evaluation
 from tracer.launch.plan import Plan
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Literal
 from tracer.model.graph_json import GraphFile
 from tracer.model.literal import value_of
+from tracer.model.option import values_of
 from tracer.model.refusal import Refusal
 from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.strategies.distributed_step import DistributedStep, captured_steps, shares_of
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.next_input import first_input
+from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import Role, devices_of
+from tracer.strategies.strategy import Role, Site, devices_of
 from tracer.training.line import NO_LINE, Again, Line, Ready
 from tracer.training.trainer import (
     Capture,
@@ -118,40 +123,49 @@ class ModuleJob:
     def run_client(self, client: Client) -> Mapping[str, Any]:
         plan, workload = self._plan, self._workload()
         role = self._strategy.role(client.task, client.cluster)
-        own_batches = partial(workload.batches, plan.seed, role.replica, role.num_replicas)
+        site = self._site(client)
+        inputs = partial(self._strategy.inputs, partial(workload.dataset, plan.seed), site)
+        tracing = tracing_of(client.recorder, plan.run_id, client.owner, plan.trace)
+        first = first_input(inputs(), client.recorder, tracing.run)
         trainer = Trainer(
             sessions_of(client.master),
-            self._capture(workload, client),
-            next(own_batches()),
+            self._capture(workload, site),
+            first,
             workload.evaluation(),
-            tracing_of(client.recorder, plan.run_id, client.owner, plan.trace),
-            self._fit(role, client),
+            tracing,
+            self._fit(role, len(first.replicas), client),
         )
         try:
-            return asdict(trainer.run(own_batches, client.line))
+            return asdict(trainer.run(inputs, client.line))
         finally:
             trainer.close()
 
-    def _fit(self, role: Role, client: Client) -> Fit:
+    def _site(self, client: Client) -> Site:
+        options = values_of(self._strategy.options, self._plan.options)
+        return Site(client.task, client.cluster, self.devices(client.task), options)
+
+    def _fit(self, role: Role, replicas: int, client: Client) -> Fit:
         plan = self._plan
         return Fit(
             plan.steps,
             role.is_chief,
             plan.seed,
-            role.replica,
+            role.replica * replicas,
             plan.limits.connect_s,
             plan.tolerance.checkpoints,
             client.again,
         )
 
-    def _capture(self, workload: Trainable, client: Client) -> Capture:
+    def _capture(self, workload: Trainable, site: Site) -> Capture:
         """Makes nothing yet: whoever calls it sees to it that one client at a time captures."""
         capture = cache(lambda: workload.step_capture(self._plan.seed))
 
-        def step(batch: Batch, evaluation: Evaluation | None) -> CapturedStep:
-            captured = capture().step(batch, evaluation=evaluation)
-            graph = self._strategy.assign(captured.graph, client.task, client.cluster)
-            return replace(captured, graph=graph)
+        def step(
+            given: StepInput, evaluation: Evaluation | None, building: Building
+        ) -> DistributedStep:
+            steps = captured_steps(capture(), given, evaluation)
+            shares = shares_of([len(each) for each in given.replicas], given.global_batch)
+            return self._strategy.build(steps, shares, site, building)
 
         return step
 

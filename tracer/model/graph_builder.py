@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -62,6 +63,12 @@ class GraphBuilder:
 
     def graph(self) -> Graph:
         return Graph(self._nodes.values())
+
+    def beside(self, *devices: str) -> "GraphBuilder":
+        """Another one that adds to the same graph, on `devices`, with scopes of its own."""
+        other = copy(self)
+        other._scopes, other._devices, other._control, other._context = [], [*devices], [], None
+        return other
 
     @property
     def nodes(self) -> Iterable[Node]:
@@ -117,6 +124,9 @@ class GraphBuilder:
 
     def __getitem__(self, name: str) -> Node:
         return self._nodes[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._nodes
 
     def dtype_of(self, source: Input) -> str:
         """Empty if nothing tells it."""

@@ -50,6 +50,14 @@ class Tracing:
     step: Callable[[int], SpanContext]
 
 
+def _told(value: torch.Tensor) -> float | str:
+    """A number, or several beside each other; what is no number stays empty."""
+    if not value.dim():
+        number: float = value.item()
+        return number
+    return ",".join("" if each != each else f"{each:.9g}" for each in value.tolist())
+
+
 def _unsampled(step: int) -> SpanContext:
     return SpanContext(0, 1, 0, step, sampled=False)
 
@@ -246,7 +254,7 @@ class Session:
             for attribute, name in record.items():
                 value = values[plan.names.index(name)]
                 if value is not None:
-                    span.set(attribute, value.item())
+                    span.set(attribute, _told(value))
         return values
 
     def _run_part(

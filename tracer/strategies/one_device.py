@@ -7,12 +7,25 @@ No tensor crosses a device, no message leaves the process; this is the step that
 strategy is compared with. The task runs its own client loop over a DirectSession.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.option import Option
-from tracer.strategies.strategy import Role, Topology, local_devices, of_task, refuse
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.strategy import (
+    DatasetOf,
+    Role,
+    Site,
+    Topology,
+    function_inputs,
+    local_cluster,
+    local_devices,
+    of_task,
+)
 
 
 class OneDevice:
@@ -22,11 +35,7 @@ class OneDevice:
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:
-        refuse(topology.ps, flag="--ps", strategy=self.name, why="keeps variables on its device")
-        refuse(topology.ps_devices, flag="--ps-devices", strategy=self.name, why="has no ps")
-        if topology.workers not in (None, 1):
-            refuse(topology.workers, flag="--workers", strategy=self.name, why="has one task")
-        return ClusterSpec.of_counts(worker=1)
+        return local_cluster(topology, self.name)
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         del task
@@ -36,7 +45,19 @@ class OneDevice:
         del task, cluster
         return Role(is_client=True, is_chief=True)
 
-    def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
-        del cluster
-        device = of_task(TaskName(LOCALHOST, task.index))
-        return Graph(node.with_(requested_device=device) for node in graph.nodes)
+    def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
+        return function_inputs(dataset_of, self.role(site.task, site.cluster))
+
+    def build(
+        self,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        site: Site,
+        building: Building,
+    ) -> DistributedStep:
+        del shares, building
+        (step,) = steps
+        assert step is not None, "a step without rows is left out"
+        device = of_task(TaskName(LOCALHOST, site.task.index))
+        graph = Graph(node.with_(requested_device=device) for node in step.graph.nodes)
+        return DistributedStep.alone(step, graph)

@@ -12,13 +12,26 @@ gradient to a variable that others have moved since it was read; by how many ver
 *staleness*.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph
 from tracer.model.option import Option
 from tracer.passes.device_setter import replica_device_setter
-from tracer.strategies.strategy import Role, Topology, count, devices_of, of_task
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.strategy import (
+    DatasetOf,
+    Role,
+    Site,
+    Topology,
+    count,
+    devices_of,
+    function_inputs,
+    of_task,
+)
 
 
 class ParameterServerV1:
@@ -48,6 +61,19 @@ class ParameterServerV1:
             num_replicas=len(cluster.jobs["worker"]),
         )
 
-    def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
-        setter = replica_device_setter(cluster, of_task(task))
-        return Graph(node.with_(requested_device=setter(node)) for node in graph.nodes)
+    def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
+        return function_inputs(dataset_of, self.role(site.task, site.cluster))
+
+    def build(
+        self,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        site: Site,
+        building: Building,
+    ) -> DistributedStep:
+        del shares, building
+        (step,) = steps
+        assert step is not None, "a step without rows is left out"
+        setter = replica_device_setter(site.cluster, of_task(site.task))
+        graph = Graph(node.with_(requested_device=setter(node)) for node in step.graph.nodes)
+        return DistributedStep.alone(step, graph)

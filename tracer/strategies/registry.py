@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 
 from tracer.model.refusal import did_you_mean
+from tracer.strategies.central_storage import CentralStorage
+from tracer.strategies.mirrored import Mirrored
 from tracer.strategies.one_device import OneDevice
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
 from tracer.strategies.strategy import Strategy, StrategyError
 
-_ALL: tuple[Strategy, ...] = (OneDevice(), ParameterServerV1())
+_ALL: tuple[Strategy, ...] = (
+    OneDevice(),
+    Mirrored(),
+    CentralStorage(),
+    ParameterServerV1(),
+)
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in _ALL}
 
 

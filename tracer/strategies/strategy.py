@@ -1,19 +1,25 @@
-"""What every strategy answers: which tasks there are, who is a client, where each node goes.
+"""What every strategy answers: which tasks there are, who is a client, what graph it runs.
 
-A strategy is a graph *rewriter*, not a runtime: it gives requested devices to the nodes of a
-captured step (TF: the scope, `replica_device_setter`, `merge_call` …) and says who drives the
-steps. The runtime below it never knows which strategy made a graph. One strategy, one file; add it
-to `STRATEGIES`.
+A strategy is a graph *builder*, not a runtime: from the captured step of each replica it makes the
+graph of one client (TF: the scope, `replica_device_setter`, `merge_call` …), and it says who drives
+the steps on which data. The runtime below it never knows which strategy made a graph. One strategy,
+one file; add it to `STRATEGIES`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import DEVICES_LIMIT, ClusterSpec, DeviceSpec, TaskName
-from tracer.model.graph import Graph
-from tracer.model.option import Declared
+from tracer.model.option import Declared, Value
 from tracer.model.refusal import Refusal
 from tracer.runtime.cuda import gpus
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.dataset import Dataset
+from tracer.strategies.inputs.distribute import InputContext, distribute_from_function
+from tracer.strategies.inputs.step_input import StepInput
 
 
 class StrategyError(Refusal):
@@ -44,6 +50,20 @@ class Role:
     num_replicas: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a client builds: its task, the cluster, the task's devices (`cpu:0`), the options."""
+
+    task: TaskName
+    cluster: ClusterSpec
+    devices: tuple[str, ...] = ("cpu:0",)
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+#: (input pipeline, of how many) → what it reads; that of 0 of 1 is the whole, in global batches
+DatasetOf = Callable[[int, int], Dataset]
+
+
 class Strategy(Protocol):
     name: str
     says: str
@@ -60,8 +80,22 @@ class Strategy(Protocol):
 
     def role(self, task: TaskName, cluster: ClusterSpec) -> Role: ...
 
-    def assign(self, graph: Graph, task: TaskName, cluster: ClusterSpec) -> Graph:
-        """The captured graph with requested devices, as the client in `task` builds it."""
+    def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
+        """What this client's replicas are fed, step after step."""
+        ...
+
+    def build(
+        self,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        site: Site,
+        building: Building,
+    ) -> DistributedStep:
+        """The graph of this client.
+
+        `steps[r]` was captured for the batch of its replica r, None where that has no rows;
+        `shares[r]` is how much the replica's loss counts, its part of the rows of all replicas.
+        """
         ...
 
 
@@ -80,6 +114,23 @@ def refuse(asked: object, *, flag: str, strategy: str, why: str) -> None:
     """Raises StrategyError if the user asked for what the strategy has no use for."""
     if asked:
         raise StrategyError(f"{flag} {asked}: {strategy} {why}; leave {flag} out")
+
+
+def local_cluster(topology: Topology, strategy: str) -> ClusterSpec:
+    """One task. Raises StrategyError where more is asked for."""
+    refuse(topology.ps, flag="--ps", strategy=strategy, why="keeps variables on its devices")
+    refuse(topology.ps_devices, flag="--ps-devices", strategy=strategy, why="has no ps")
+    if topology.workers not in (None, 1):
+        refuse(topology.workers, flag="--workers", strategy=strategy, why="has one task")
+    return ClusterSpec.of_counts(worker=1)
+
+
+def function_inputs(dataset_of: DatasetOf, role: Role) -> Iterator[StepInput]:
+    """Of a client with one replica that steps on its own: its share, batch by batch."""
+    context = InputContext(role.num_replicas, role.replica, 1)
+    return distribute_from_function(
+        lambda context: dataset_of(context.input_pipeline_id, context.num_input_pipelines), context
+    )
 
 
 def local_devices(topology: Topology, default: int = 1) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from tracer.capture_graph.capture import Batch, Evaluation, Signature, StepCapture
 from tracer.model.graph import TensorSpec
+from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.replica_names import prefix
 
 Step = TypeVar("Step")
 
@@ -17,6 +19,16 @@ MOST_KEPT = 16  #: signatures; the one unused for longest makes room
 MANY = 6  #: signatures in one run, from which on it is worth a warning
 
 FIRST = "first batch"
+
+
+def signature_of(batches: Sequence[Batch]) -> Signature:
+    """Of what all replicas are fed, by the names of the feeds."""
+    feeds = {
+        f"{prefix(replica)}{name}": tensor
+        for replica, batch in enumerate(batches)
+        for name, tensor in zip("xy", batch, strict=True)
+    }
+    return Signature.of(feeds)
 
 
 def signature_text(signature: Signature) -> str:
@@ -60,14 +72,15 @@ def warning_of(signatures: Sequence[str]) -> str:
 
 
 class SignatureCache(Generic[Step]):
-    """`open_step(batch, signature, why)` makes what `close_step` later ends.
+    """`open_step(given, signature, why)` makes what `close_step` later ends.
 
-    `seen` are the texts of all signatures in the order in which they came.
+    `seen` are the texts of all signatures in the order in which they came. Of how many rows a
+    global batch has, steps depend as on shapes: their losses are scaled by it.
     """
 
     def __init__(
         self,
-        open_step: Callable[[Batch, str, str], Step],
+        open_step: Callable[[StepInput, str, str], Step],
         close_step: Callable[[Step], None],
     ) -> None:
         self.seen: list[str] = []
@@ -76,26 +89,28 @@ class SignatureCache(Generic[Step]):
         self._steps: OrderedDict[tuple[Any, ...], tuple[Signature, Step]] = OrderedDict()
         self._last: tuple[Any, ...] = ()
 
-    def step_for(self, batch: Batch) -> Step:
+    def step_for(self, given: StepInput) -> Step:
         """Called for every step, so what it compares is had without making a Signature."""
-        x, y = batch
-        key = x.dtype, x.shape, y.dtype, y.shape
+        key: tuple[Any, ...] = (given.global_batch,)
+        for replica in given.replicas:
+            x, y = replica.batch
+            key += x.dtype, x.shape, y.dtype, y.shape
         if key != self._last:
             if key not in self._steps:
-                self._add(key, batch)
+                self._add(key, given)
             self._steps.move_to_end(key)
             self._last = key
         return self._steps[key][1]
 
-    def _add(self, key: tuple[Any, ...], batch: Batch) -> None:
-        signature = StepCapture.signature(batch)
+    def _add(self, key: tuple[Any, ...], given: StepInput) -> None:
+        signature = signature_of([replica.batch for replica in given.replicas])
         text = signature_text(signature)
         is_known = text in self.seen
         last = self._steps[self._last][0] if self._last else None
         why = why_captured(signature, last, is_known=is_known)
         if len(self._steps) == MOST_KEPT:
             self._close_step(self._steps.popitem(last=False)[1][1])
-        self._steps[key] = signature, self._open_step(batch, text, why)
+        self._steps[key] = signature, self._open_step(given, text, why)
         if not is_known:
             self.seen.append(text)
 

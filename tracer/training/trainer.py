@@ -14,13 +14,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from tracer.capture_graph.capture import (
-    Batch,
-    CapturedStep,
-    Evaluation,
-    StepCapture,
-    variables_of,
-)
+from tracer.capture_graph.capture import Evaluation, StepCapture, variables_of
 from tracer.capture_graph.randomness import step_seed
 from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph
@@ -29,6 +23,11 @@ from tracer.model.trace_policy import TracePolicy
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.dataset import Dataset
+from tracer.strategies.inputs.next_input import next_input
+from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.checkpoint import Checkpoints
 from tracer.training.line import NO_LINE, RECOVERABLE, Again, Line, Ready, Round
 from tracer.training.saver import Saver, lost_error
@@ -44,22 +43,21 @@ class Trainable(Protocol):
 
     def step_capture(self, seed: int) -> StepCapture: ...
 
-    @property
-    def batches(self) -> Callable[[int, int, int], Iterator[Batch]]: ...
+    def dataset(self, seed: int, worker: int, workers: int) -> Dataset: ...
 
     @property
     def evaluation(self) -> Callable[[], Evaluation | None]: ...
 
 
-#: (a batch, what to judge the result by or None) → its step, with requested devices
-Capture = Callable[[Batch, Evaluation | None], CapturedStep]
+#: (what the replicas are fed, what to judge the result by or None, a record) → its step
+Capture = Callable[[StepInput, Evaluation | None, Building], DistributedStep]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """What a client is to do; the chief also makes the variables and judges the result.
 
-    `seed` and `replica` decide what its steps draw at random.
+    `seed` and `replica`, the number of its first one, decide what its steps draw at random.
     """
 
     steps: int
@@ -87,9 +85,9 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class _OpenStep:
-    """A captured step in a session of its own, and the callable that runs it."""
+    """A step in a session of its own, and the callable that runs it."""
 
-    captured: CapturedStep
+    built: DistributedStep
     session: Session
     run: Callable[..., Sequence[Tensor | None]]
 
@@ -116,7 +114,7 @@ class Trainer:
     after.
     """
 
-    _captured: CapturedStep  #: of the first batch
+    _built: DistributedStep  #: of the first input
     _aside: Session
     _saver: Saver
 
@@ -124,12 +122,12 @@ class Trainer:
         self,
         open_session: Callable[[Graph, Tracing], Session],
         capture: Capture,
-        first: Batch,
+        first: StepInput,
         evaluation: Evaluation | None,
         tracing: Tracing,
         fit: Fit,
     ) -> None:
-        """`first` is a batch of the kind that comes first."""
+        """`first` is an input of the kind that comes first."""
         self._first = first
         self._open_session = open_session
         self._capture = capture
@@ -143,17 +141,17 @@ class Trainer:
         self._lives = 0  # of its sessions
         self._context = tracing.run  # of the step in progress
         self._steps = SignatureCache(self._open, _close)
-        self._unopened: dict[str, CapturedStep] = {}  # by signature: their session was lost
+        self._unopened: dict[str, DistributedStep] = {}  # by signature: their session was lost
         self._beside: list[Session | Saver] = []  # the sessions that run no steps
 
-    def run(self, batches: Callable[[], Iterator[Batch]], line: Line = NO_LINE) -> Fitted:
-        """`batches()` gives them from the first one on. Raises StepError."""
+    def run(self, inputs: Callable[[], Iterator[StepInput]], line: Line = NO_LINE) -> Fitted:
+        """`inputs()` gives them from the first one on. Raises StepError."""
         fitted = Fitted()
         while True:
             try:
                 if not self._beside:
                     self._begin(line)
-                self._run_steps(batches(), fitted, line)
+                self._run_steps(inputs(), fitted, line)
                 self._end(fitted)
             except StepError as error:
                 if line.recover is None or error.code not in RECOVERABLE:
@@ -186,67 +184,72 @@ class Trainer:
         self._close_beside()
         self._steps.renew(self._renewed)
         if not self._steps.seen:
-            self._captured = self._steps.step_for(self._first).captured
-        graph = self._captured.graph
+            self._built = self._steps.step_for(self._first).built
+        graph = self._built.graph
         self._saver = Saver(self._open_session, graph, self._fit.checkpoints, self._tracing)
         self._aside = self._open_session(graph, NO_TRACING)
         self._beside += [self._aside, self._saver]
         ready = self._ready_again if self._round.has_begun else self._ready
         self._done = line.line_up(ready(line))
 
-    def _open(self, batch: Batch, signature: str, why: str) -> _OpenStep:
-        captured = self._unopened.get(signature) or self._captured_for(batch, signature, why)
-        self._unopened[signature] = captured
-        step = self._in_session(captured)
+    def _open(self, given: StepInput, signature: str, why: str) -> _OpenStep:
+        built = self._unopened.get(signature) or self._built_for(given, signature, why)
+        self._unopened[signature] = built
+        step = self._in_session(built)
         del self._unopened[signature]
         return step
 
-    def _captured_for(self, batch: Batch, signature: str, why: str) -> CapturedStep:
+    def _built_for(self, given: StepInput, signature: str, why: str) -> DistributedStep:
         """The step of this signature; what is judged is captured once, with the first."""
         tracing, is_first = self._tracing, not self._steps.seen
         context = self._context if self._context.sampled else tracing.run
         evaluation = self._evaluation if is_first else None
         with _one_capture, tracing.recorder.span("graph.capture", context) as span:
-            captured = self._capture(batch, evaluation)
-            span.set("vizdist.graph.nodes", len(captured.graph))
+            built = self._capture(given, evaluation, Building(tracing.recorder, span.context))
+            span.set("vizdist.graph.nodes", len(built.graph))
             span.set("vizdist.signature", modes_text(signature, evaluation))
             span.set("vizdist.capture.reason", why)
-        return captured
+        return built
 
-    def _in_session(self, captured: CapturedStep) -> _OpenStep:
+    def _in_session(self, built: DistributedStep) -> _OpenStep:
         tracing = self._tracing
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
-        session = self._open_session(captured.graph, in_step)
-        fetches, record = (captured.loss, captured.train), {"vizdist.loss": captured.loss}
+        session = self._open_session(built.graph, in_step)
+        record = {"vizdist.loss": built.loss}
+        if built.losses:
+            record["vizdist.replica.losses"] = built.losses
+        fetches = (built.loss, built.train, *([built.losses] if built.losses else []))
         try:
-            run = session.make_callable(fetches, captured.feeds, record)
+            run = session.make_callable(fetches, built.feeds, record)
         except StepError:
             with suppress(StepError):
                 session.close()
             raise
-        return _OpenStep(captured, session, run)
+        return _OpenStep(built, session, run)
 
-    def _run_steps(self, batches: Iterator[Batch], fitted: Fitted, line: Line) -> None:
+    def _run_steps(self, inputs: Iterator[StepInput], fitted: Fitted, line: Line) -> None:
         fit, recorder = self._fit, self._tracing.recorder
         for number in range(1, self._done + 1):
-            _next_batch(batches, number)
+            next_input(inputs, number, recorder, NO_TRACING.run)
         began = time.perf_counter()
         try:
             for number in range(self._done + 1, fit.steps + 1):
                 line.on_step(number)
                 self._context = self._context_of(number)
-                with recorder.span("data.next", self._context) as span:
-                    batch = _next_batch(batches, number)
-                    span.set("vizdist.batch", len(batch[0]))
-                step = self._steps.step_for(batch)
-                seed = step_seed(fit.seed, fit.replica, number)
-                loss = step.run(*step.captured.feed(batch, seed))[0]
+                given = next_input(inputs, number, recorder, self._context)
+                step = self._steps.step_for(given)
+                loss = step.run(*self._feeds(step.built, given, number))[0]
                 assert loss is not None
                 self._losses[number] = loss.item()
                 self._done = number
                 self._save_if_due(number)
         finally:
             fitted.seconds += time.perf_counter() - began
+
+    def _feeds(self, built: DistributedStep, given: StepInput, number: int) -> tuple[Tensor, ...]:
+        fit, batches = self._fit, [replica.batch for replica in given.replicas]
+        replicas = range(fit.replica, fit.replica + len(batches))
+        return built.feed(batches, [step_seed(fit.seed, each, number) for each in replicas])
 
     def _context_of(self, number: int) -> SpanContext:
         """A step that is run again is another request, with a trace of its own."""
@@ -276,7 +279,7 @@ class Trainer:
             self._saver.restore(step)
             self._saved = step
         else:
-            self._aside.run(self._captured.init)
+            self._aside.run(self._built.init)
             self._save_if_due(0)
         return Ready(step or 0, held=self._saver.held)
 
@@ -316,11 +319,11 @@ class Trainer:
     def _renewed(self, step: _OpenStep) -> _OpenStep:
         """The same graph in a new session."""
         _close(step)
-        return self._in_session(step.captured)
+        return self._in_session(step.built)
 
     def _await_variables(self, line: Line) -> None:
         """Polls until the chief has made them, as TF's `wait_for_session` does."""
-        reads = _first_reads(self._captured.graph)
+        reads = _first_reads(self._built.graph)
         deadline = time.monotonic() + self._fit.connect_s
         while True:
             line.on_step(0)
@@ -334,11 +337,11 @@ class Trainer:
                 return
 
     def _evaluate(self, evaluation: Evaluation) -> float:
-        batch, captured = evaluation.batch, self._captured
+        batch, built = evaluation.batch, self._built
         with self._tracing.recorder.span("train.evaluate", self._tracing.run) as span:
-            values = captured.evaluation_feed(batch, step_seed(self._fit.seed, 0, 0))
-            feeds = dict(zip(captured.evaluation_feeds, values, strict=True))
-            accuracy = float(self._aside.run(captured.metric, feeds))
+            values = built.evaluation_feed(batch, step_seed(self._fit.seed, 0, 0))
+            feeds = dict(zip(built.evaluation_feeds, values, strict=True))
+            accuracy = float(self._aside.run(built.metric, feeds))
             span.set("vizdist.accuracy", accuracy)
             span.set("vizdist.examples", len(batch[0]))
         return accuracy
@@ -347,16 +350,6 @@ class Trainer:
 def _close(step: _OpenStep) -> None:
     with suppress(StepError):
         step.session.close()
-
-
-def _next_batch(batches: Iterator[Batch], step: int) -> Batch:
-    """The next batch that has rows: the mean over none is no number, and would change nothing."""
-    for batch in batches:
-        if all(part.numel() for part in batch):
-            return batch
-    raise StepError(
-        "OUT_OF_RANGE", f"End of sequence: the data ended before step {step}; let them repeat"
-    )
 
 
 def _first_reads(graph: Graph) -> Sequence[str]:

@@ -1,0 +1,226 @@
+"""How tensors of all replicas become one sum on each of them (TF `cross_device_ops.py`).
+
+    reduce_to_one      r1 ─►┐                          every tensor to one device, summed there, and
+                       r2 ─►AddN@r0 ─► r0, r1, r2      back: (n-1)·S in, (n-1)·S out of that device
+    hierarchical_copy  two groups sum on a device each, those two on one of them; and back. Which
+                       devices take turns from tensor to tensor, so none carries all of it
+    ring, tree         a CollectiveReduceV2 a replica: chunks go around, 2·(n-1)/n·S each
+
+Many small tensors cost more than their bytes: `packed` sums a few long ones instead.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tracer.model.graph import Input, TensorSpec
+from tracer.model.graph_builder import GraphBuilder
+from tracer.model.option import Option, Value
+
+Tensors = Sequence[Input]  # one a replica
+
+
+class CrossDeviceOps(Protocol):
+    def batch_reduce(
+        self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
+    ) -> list[list[Input]]:
+        """The sum of each of `tensors`, on each of `devices`.
+
+        `devices[i]` is where `tensors[…][i]` is, or they are other devices than the replicas'.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionToOneDevice:
+    """`reduce_to`: the device that sums; empty: the first of the destinations."""
+
+    reduce_to: str = ""
+
+    def batch_reduce(
+        self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
+    ) -> list[list[Input]]:
+        at = self.reduce_to or devices[0]
+        return [_mirrored(builder, _add(builder, each, at), devices) for each in tensors]
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchicalCopy:
+    """Two groups of devices, as on a DGX-1; of an odd number the first group has one less."""
+
+    num_packs: int = 1
+
+    def batch_reduce(
+        self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
+    ) -> list[list[Input]]:
+        if len(devices) != len(tensors[0]) or len(devices) == 1:
+            return ReductionToOneDevice().batch_reduce(builder, tensors, devices)
+        if not self.num_packs:
+            return [
+                self._reduce(builder, number, each, devices) for number, each in enumerate(tensors)
+            ]
+        packer = Packs(builder, tensors, devices, self.num_packs)
+        sums = [self._reduce(builder, *pack, devices) for pack in enumerate(packer.packs)]
+        return packer.unpacked(sums)
+
+    def _reduce(
+        self, builder: GraphBuilder, number: int, tensors: Tensors, devices: Sequence[str]
+    ) -> list[Input]:
+        """`number` says whose turn it is to sum."""
+        count = len(devices)
+        half = count // 2
+        first = number % count
+        other = (first + half) % count
+        is_low = first < half
+        groups = (tensors[:half], tensors[half:])
+        own, others = groups if is_low else groups[::-1]
+        roots = devices[first], devices[other]
+        parts = [_add(builder, group, at) for group, at in zip((own, others), roots, strict=True)]
+        total = _add(builder, parts, roots[0])
+        near, far = (_identity(builder, total, at) for at in roots)
+        return [
+            _identity(builder, near if (place < half) == is_low else far, device)
+            for place, device in enumerate(devices)
+        ]
+
+
+class Packs:
+    """Tensors of each replica end to end, cut in a few packs of about one size, and back again."""
+
+    def __init__(
+        self,
+        builder: GraphBuilder,
+        tensors: Sequence[Tensors],
+        devices: Sequence[str],
+        num_packs: int,
+    ) -> None:
+        self._builder = builder
+        self._devices = devices
+        self._specs = [_spec(builder, each[0]) for each in tensors]
+        self._sizes = [_elements(spec) for spec in self._specs]
+        whole = sum(self._sizes)
+        num_packs = min(num_packs, whole)
+        size = whole // num_packs
+        self._cuts = [*[size] * (num_packs - 1), whole - size * (num_packs - 1)]
+        by_replica = [
+            split(builder, joined(builder, own, device), self._cuts, device)
+            for own, device in zip(zip(*tensors, strict=True), devices, strict=True)
+        ]
+        self.packs: list[list[Input]] = [list(each) for each in zip(*by_replica, strict=True)]
+
+    def unpacked(self, sums: Sequence[Tensors]) -> list[list[Input]]:
+        by_replica = []
+        for own, device in zip(zip(*sums, strict=True), self._devices, strict=True):
+            whole = _concat(self._builder, own, device)
+            parts = split(self._builder, whole, self._sizes, device)
+            by_replica.append(
+                [
+                    reshape(self._builder, part, spec, device)
+                    for part, spec in zip(parts, self._specs, strict=True)
+                ]
+            )
+        return [list(each) for each in zip(*by_replica, strict=True)]
+
+
+def groups_by_size(specs: Sequence[TensorSpec], bytes_per_pack: int) -> list[list[int]]:
+    """Which tensors share a pack: a pack is closed once it has more than `bytes_per_pack`.
+
+    The last tensors come first, since their gradients are there first. 0: all in one.
+    """
+    packs: list[list[int]] = []
+    last = 0
+    for number in reversed(range(len(specs))):
+        if not packs or (bytes_per_pack and last > bytes_per_pack):
+            packs.append([])
+            last = 0
+        packs[-1].append(number)
+        last += specs[number].num_bytes
+    return packs
+
+
+def joined(builder: GraphBuilder, tensors: Tensors, device: str) -> Input:
+    """Flat, end to end."""
+    flat = [_flat(builder, tensor, device) for tensor in tensors]
+    return _concat(builder, flat, device)
+
+
+def split(builder: GraphBuilder, whole: Input, sizes: Sequence[int], device: str) -> list[Input]:
+    dtype = _spec(builder, whole).dtype
+    with builder.device(device):
+        cuts = builder.const(list(sizes), "int32", name="split/sizes")
+        axis = builder.const(0, "int32", name="split/axis")
+        specs = [TensorSpec(dtype, (size,)) for size in sizes]
+        attrs: dict[str, Any] = {"T": dtype, "num_split": len(sizes)}
+        part = builder.op("SplitV", whole, cuts, axis, name="split", specs=specs, **attrs)
+    return [part._replace(port=port) for port in range(len(sizes))]
+
+
+def reshape(builder: GraphBuilder, tensor: Input, spec: TensorSpec, device: str) -> Input:
+    with builder.device(device):
+        shape = builder.const(list(spec.shape), "int32", name="Reshape/shape")
+        return builder.op("Reshape", tensor, shape, name="Reshape", specs=[spec], T=spec.dtype)
+
+
+def _flat(builder: GraphBuilder, tensor: Input, device: str) -> Input:
+    spec = _spec(builder, tensor)
+    return reshape(builder, tensor, TensorSpec(spec.dtype, (_elements(spec),)), device)
+
+
+def _concat(builder: GraphBuilder, tensors: Tensors, device: str) -> Input:
+    specs = [_spec(builder, tensor) for tensor in tensors]
+    if len(tensors) == 1:
+        return _identity(builder, tensors[0], device)
+    whole = TensorSpec(specs[0].dtype, (sum(spec.shape[0] for spec in specs),))
+    with builder.device(device):
+        axis = builder.const(0, "int32", name="concat/axis")
+        attrs: dict[str, Any] = {"T": whole.dtype, "N": len(tensors)}
+        return builder.op("ConcatV2", *tensors, axis, name="concat", specs=[whole], **attrs)
+
+
+def _add(builder: GraphBuilder, tensors: Tensors, device: str) -> Input:
+    """Left to right, in the order of the replicas: the same bits whoever computes it."""
+    if len(tensors) == 1:
+        return tensors[0]
+    spec = _spec(builder, tensors[0])
+    with builder.device(device):
+        attrs: dict[str, Any] = {"T": spec.dtype, "N": len(tensors)}
+        return builder.op("AddN", *tensors, name="AddN", specs=[spec], **attrs)
+
+
+def _mirrored(builder: GraphBuilder, value: Input, devices: Sequence[str]) -> list[Input]:
+    return [_identity(builder, value, device) for device in devices]
+
+
+def _identity(builder: GraphBuilder, value: Input, device: str) -> Input:
+    spec = _spec(builder, value)
+    with builder.device(device):
+        return builder.op("Identity", value, name="Identity", specs=[spec], T=spec.dtype)
+
+
+def _spec(builder: GraphBuilder, value: Input) -> TensorSpec:
+    return builder[value.node].specs[value.port]
+
+
+def _elements(spec: TensorSpec) -> int:
+    count = 1
+    for size in spec.shape:
+        count *= size
+    return count
+
+
+REDUCE_TO_ONE, HIERARCHICAL, RING, TREE = "reduce_to_one", "hierarchical_copy", "ring", "tree"
+
+OPTIONS: Mapping[str, Option] = {
+    "cross_device_ops": Option(
+        REDUCE_TO_ONE, "how gradients of all replicas are summed", (REDUCE_TO_ONE, HIERARCHICAL)
+    ),
+    "num_packs": Option(
+        1, "long tensors that hierarchical_copy sums instead of every gradient; 0: none", least=0
+    ),
+}
+
+
+def cross_device_from(options: Mapping[str, Value]) -> CrossDeviceOps:
+    if options.get("cross_device_ops") == HIERARCHICAL:
+        return HierarchicalCopy(int(options["num_packs"]))
+    return ReductionToOneDevice()

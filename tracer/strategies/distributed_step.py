@@ -1,0 +1,83 @@
+"""`DistributedStep`: what a strategy hands to the client loop; what it makes it of."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, StepCapture
+from tracer.model.graph import Graph
+from tracer.strategies.inputs.step_input import StepInput
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedStep:
+    """The graph of one client and the names to run it by, as `CapturedStep` has them.
+
+    `replicas[r]` is the captured step of replica r, None where its batch has no rows. `losses`,
+    where there are several, holds the mean over the batch of each, NaN for an empty one.
+
+    `local_init`, if any, is what every client runs itself once the variables have values. Where an
+    update waits for gradients of several clients, `global_step` counts updates, and training ends
+    with them: a client may take fewer or more steps than that.
+    """
+
+    graph: Graph
+    replicas: tuple[CapturedStep | None, ...]
+    feeds: tuple[str, ...]
+    loss: str
+    train: str
+    init: str
+    evaluation_feeds: tuple[str, ...] = ()
+    metric: str = ""
+    losses: str = ""
+    local_init: str = ""
+    global_step: str = ""
+
+    @classmethod
+    def alone(cls, step: CapturedStep, graph: Graph) -> "DistributedStep":
+        """Of one replica: `graph` is its captured one, with requested devices."""
+        names = step.feeds, step.loss, step.train, step.init, step.evaluation_feeds, step.metric
+        return cls(graph, (step,), *names)
+
+    def feed(self, batches: Sequence[Batch], seeds: Sequence[int]) -> tuple[Tensor, ...]:
+        """The values of `feeds`, in order; `seeds` are the step's own, one a replica."""
+        return tuple(
+            value
+            for step, batch, seed in zip(self.replicas, batches, seeds, strict=True)
+            if step is not None
+            for value in step.feed(batch, seed)
+        )
+
+    def evaluation_feed(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
+        """The values of `evaluation_feeds`, in order."""
+        return a_step(self.replicas).evaluation_feed(batch, seed)
+
+
+def a_step(steps: Iterable[CapturedStep | None]) -> CapturedStep:
+    """The first that there is; some replica always has rows."""
+    return next(step for step in steps if step is not None)
+
+
+def captured_steps(
+    capture: StepCapture, given: StepInput, evaluation: Evaluation | None = None
+) -> list[CapturedStep | None]:
+    """The step of each replica's batch, None for an empty one; batches of one shape share one.
+
+    What judges the result is captured with that of the first replica.
+    """
+    steps: dict[Any, CapturedStep] = {}
+    made: list[CapturedStep | None] = []
+    for replica in given.replicas:
+        signature = capture.signature(replica.batch)
+        if len(replica) and signature not in steps:
+            steps[signature] = capture.step(replica.batch, evaluation=evaluation)
+            evaluation = None
+        made.append(steps.get(signature))
+    return made
+
+
+def shares_of(rows: Sequence[int], global_rows: int) -> list[float]:
+    """How much each replica's loss counts."""
+    return [count / global_rows for count in rows]

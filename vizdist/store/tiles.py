@@ -2,12 +2,15 @@
 
 Spans of a row do not overlap and are sorted, so a pixel's spans are one slice (`searchsorted` of
 the pixel edges) and their longest is one `maximum.reduceat` over keys that pack duration and
-position (the idea of Perfetto's slice mipmap, without the pyramid).
+position (the idea of Perfetto's slice mipmap, without the pyramid). All else is done for all rows
+at once, as calls for every row of every segment would cost more than what they do.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,7 +21,6 @@ from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 
 WIDTHS = range(16, 4097)  #: pixels a tile may be wide
-LEFT = -1  #: the "pixel" of a span that began before the window
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,6 @@ class TileSet:
     width: int = 0
 
 
-class _Picks(NamedTuple):
-    """Chosen spans: place in the table, pixel of their start, and that pixel's busy share."""
-
-    place: Array
-    pixel: Array
-    share: Array
-
-
 @dataclass(frozen=True)
 class TileIndex:
     """Spans sorted by row and start; `low` and `high` bound each row's slice.
@@ -57,60 +51,85 @@ class TileIndex:
     high: Array
     first: int
     last: int
+    _looking: Lock = field(default_factory=Lock)
 
     @cached_property
     def _bits(self) -> int:
         return max(1, len(self.start).bit_length())
 
     @cached_property
-    def _rows(self) -> dict[int, tuple[Array, Array]]:
-        return {}
+    def _keys(self) -> Array:
+        return np.empty(len(self.start), np.int64)
 
-    def _of_row(self, row: int) -> tuple[Array, Array]:
-        """Keys and busy time of a row's spans, made when it is first looked at.
+    @cached_property
+    def _busy(self) -> Array:
+        return np.empty(len(self.start) + len(self.low), np.int64)
+
+    @cached_property
+    def _known(self) -> set[int]:
+        return set()
+
+    def _look(self, rows: Array) -> None:
+        """Makes keys and busy time of these rows' spans, if they are looked at for the first time.
 
         A key has duration above position: the greatest is the longest span, the latest of equals.
-        Busy time is ns covered by the first n spans; differences are that of the spans between.
+        Busy time is ns covered by the first n spans of a row, which has room for one more than it
+        has spans; differences are that of the spans between.
         """
-        known = self._rows.get(row)
-        if known is None:
-            low, high = int(self.low[row]), int(self.high[row])
-            length = np.maximum(self.end[low:high] - self.start[low:high], 0)
-            busy = np.zeros(high - low + 1, np.int64)
-            np.cumsum(length, out=busy[1:])
-            keys = np.minimum(length, (1 << (63 - self._bits)) - 1, out=length)
-            keys <<= self._bits
-            keys |= np.arange(high - low)
-            known = self._rows[row] = keys, busy
-        return known
+        with self._looking:
+            for row in rows.tolist():
+                if row not in self._known:
+                    self._look_at(row)
+                    self._known.add(row)
 
-    def cuts(self, row: int, edges: Array) -> Array:
-        """Where each pixel's spans of a row begin."""
+    def _look_at(self, row: int) -> None:
         low, high = int(self.low[row]), int(self.high[row])
-        cuts: Array = low + np.searchsorted(self.start[low:high], edges)
+        length = np.maximum(self.end[low:high] - self.start[low:high], 0)
+        self._busy[low + row] = 0
+        np.cumsum(length, out=self._busy[low + row + 1 : high + row + 1])
+        keys = np.minimum(length, (1 << (63 - self._bits)) - 1, out=self._keys[low:high])
+        keys <<= self._bits
+        keys |= np.arange(low, high)
+
+    def cuts(self, rows: Array, edges: Array) -> Array:
+        """Where each pixel's spans begin, a line for every row."""
+        cuts = np.empty((len(rows), len(edges)), np.int64)
+        bounds = zip(self.low[rows].tolist(), self.high[rows].tolist(), strict=True)
+        for line, (low, high) in zip(cuts, bounds, strict=True):
+            np.add(self.start[low:high].searchsorted(edges), low, out=line)
         return cuts
 
-    def pick(self, row: int, cuts: Array, left: int) -> tuple[Array, Array]:
-        """(spans, pixels): the longest span that starts in a pixel, and what is open at `left`."""
-        first, last = int(cuts[0]), int(cuts[-1])
-        pixels = np.flatnonzero(cuts[1:] > cuts[:-1])
-        chosen = np.empty(0, np.int64)
-        if len(pixels):
-            low, keys = int(self.low[row]), self._of_row(row)[0]
-            best = np.maximum.reduceat(keys[first - low : last - low], cuts[pixels] - first)
-            chosen = low + (best & ((1 << self._bits) - 1))
-        if first > self.low[row] and self.end[first - 1] > left:
-            chosen = np.concatenate(([first - 1], chosen))
-            pixels = np.concatenate(([LEFT], pixels))
-        return chosen, pixels
+    def longest(self, rows: Array, cuts: Array) -> tuple[Array, Array, Array]:
+        """(line, pixel, span): the longest span that starts in each pixel that has one."""
+        self._look(rows)
+        line, pixel = np.nonzero(cuts[:, 1:] > cuts[:, :-1])
+        begins = cuts[line, pixel]
+        best = np.empty(len(begins), np.int64)
+        parts = np.searchsorted(line, np.arange(len(rows) + 1)).tolist()
+        for number, (low, high) in enumerate(pairwise(parts)):
+            if low < high:
+                first, last = int(begins[low]), int(cuts[number, -1])
+                slices = begins[low:high] - first
+                np.maximum.reduceat(self._keys[first:last], slices, out=best[low:high])
+        best &= (1 << self._bits) - 1
+        return line, pixel, best
 
-    def busy(self, row: int, cuts: Array, edges: Array) -> Array:
-        """ns of every pixel that the row's spans cover."""
-        low = self.low[row]
-        before = np.maximum(cuts - 1, 0)
-        overhang = np.where(cuts > low, np.maximum(self.end[before] - edges, 0), 0)
-        covered: Array = self._of_row(row)[1][cuts - low] - overhang
-        return np.diff(covered)
+    def reaching_in(self, rows: Array, cuts: Array, left: int) -> tuple[Array, Array]:
+        """(line, span): what began before `left` and is still open there."""
+        first = cuts[:, 0]
+        line = np.flatnonzero(first > self.low[rows])
+        span = first[line] - 1
+        is_open = self.end[span] > left
+        return line[is_open], span[is_open]
+
+    def busy(self, rows: Array, cuts: Array, edges: Array) -> Array:
+        """ns of every pixel that spans cover, a line for every row."""
+        self._look(rows)
+        overhang = self.end[np.maximum(cuts - 1, 0)] - edges
+        np.maximum(overhang, 0, out=overhang)
+        overhang *= cuts > self.low[rows, np.newaxis]
+        covered: Array = self._busy[cuts + rows[:, np.newaxis]] - overhang
+        return covered[:, 1:] - covered[:, :-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +187,76 @@ def cut_tiles(
     _check(start, end, width)
     rows = range(max(0, rows.start), min(len(spans.rows), rows.stop))
     edges = pixel_edges(start, end, width)
-    views = [view for part in parts if (view := _view(part, edges)) is not None]
-    forced = _view(flagged, edges)
-    picked = [_pick_row(views, forced, row, edges) for row in rows]
-    index = np.concatenate([np.empty(0, np.int64), *(picks.place for picks in picked)])
-    share = np.concatenate([np.empty(0), *(picks.share for picks in picked)])
+    picture = _Picture(rows, edges)
+    for part in parts:
+        picture.add(part)
+    places, share = picture.with_flagged(flagged)
     is_row = selected >= 0 and int(spans.take(np.array([selected])).row[0]) in rows
-    if is_row and selected not in index:
-        index, share = np.append(index, selected), np.append(share, 1.0)
-    return TileSet(start, end, rows, spans.take(index), share.astype(np.float32), width)
+    if is_row and selected not in places:
+        places, share = np.append(places, selected), np.append(share, 1.0)
+    return TileSet(start, end, rows, spans.take(places), share.astype(np.float32), width)
+
+
+class _Picture:
+    """The longest span of every pixel so far, a line for every row.
+
+    Column 0 holds what began before the window, column n + 1 what starts in pixel n.
+    """
+
+    def __init__(self, rows: range, edges: Array) -> None:
+        self._rows = np.arange(rows.start, rows.stop)
+        self._edges = edges
+        self._place = np.full((len(self._rows), len(edges)), -1, np.int64)
+        self._duration = np.full(self._place.shape, -1, np.int64)
+        self._busy = np.zeros((len(self._rows), len(edges) - 1), np.int64)
+
+    def add(self, part: Part) -> None:
+        """The spans of one part; of equals those of the later part are kept."""
+        view = _view(part, self._edges)
+        if view is None:
+            return
+        line, rows, cuts = self._cut(view)
+        index = part.index
+        self._busy[line, view.first : view.first + cuts.shape[1] - 1] += index.busy(
+            rows, cuts, view.edges
+        )
+        for found, column, span in _found(view, rows, cuts):
+            at = line[found], column
+            duration = index.end[span] - index.start[span]
+            is_longer = duration >= self._duration[at]
+            self._duration[at] = np.where(is_longer, duration, self._duration[at])
+            self._place[at] = np.where(is_longer, part.place(span), self._place[at])
+
+    def _cut(self, view: "_View") -> tuple[Array, Array, Array]:
+        """Lines of which a part has spans, their rows there, and where their pixels begin."""
+        own = view.part.row[self._rows]
+        line = np.flatnonzero(own >= 0)
+        return line, own[line], view.part.index.cuts(own[line], view.edges)
+
+    def with_flagged(self, flagged: Part) -> tuple[Array, Array]:
+        """Places and shares by row: what was found by pixel, then the flagged that it hides."""
+        line, column = np.nonzero(self._place >= 0)
+        pixel = np.maximum(column - 1, 0)
+        busy = self._busy[line, pixel] / np.maximum(np.diff(self._edges), 1)[pixel]
+        place, share = self._place[line, column], np.clip(busy, 0.0, 1.0)
+        more_line, more = self._hidden(flagged)
+        if not len(more):
+            return place, share
+        order = np.argsort(np.concatenate((line, more_line)), kind="stable")
+        shares = np.concatenate((share, np.ones(len(more))))
+        return np.concatenate((place, more))[order], shares[order]
+
+    def _hidden(self, flagged: Part) -> tuple[Array, Array]:
+        """(line, place) of the longest flagged span of each pixel that shows another one."""
+        lines, places = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        if (view := _view(flagged, self._edges)) is not None:
+            line, rows, cuts = self._cut(view)
+            for found, column, span in _found(view, rows, cuts):
+                place = flagged.place(span)
+                is_new = place != self._place[line[found], column]
+                lines.append(line[found][is_new])
+                places.append(place[is_new])
+        return np.concatenate(lines), np.concatenate(places)
 
 
 class _View(NamedTuple):
@@ -210,46 +290,10 @@ def _check(start: int, end: int, width: int) -> None:
         raise TraceError(f"a tile is {WIDTHS.start} to {WIDTHS.stop - 1} pixels wide, not {width}")
 
 
-def _pick_row(views: Sequence[_View], forced: _View | None, row: int, edges: Array) -> _Picks:
-    found = []
-    busy = np.zeros(len(edges) - 1, np.int64)
-    for view in views:
-        own = int(view.part.row[row])
-        if own >= 0:
-            cuts = view.part.index.cuts(own, view.edges)
-            found.append(_chosen(view, own, cuts))
-            of_view = busy[view.first : view.first + len(cuts) - 1]
-            of_view += view.part.index.busy(own, cuts, view.edges)
-    place, pixel = _longest(found)
-    share = np.clip(busy / np.maximum(np.diff(edges), 1), 0.0, 1.0)[np.maximum(pixel, 0)]
-    if forced is None:
-        return _Picks(place, pixel, share)
-    more, more_pixel, _ = _chosen(forced, row, forced.part.index.cuts(row, forced.edges))
-    new = ~np.isin(more, place)
-    return _Picks(
-        np.concatenate((place, more[new])),
-        np.concatenate((pixel, more_pixel[new])),
-        np.concatenate((share, np.ones(int(new.sum())))),
-    )
-
-
-def _chosen(view: _View, own: int, cuts: Array) -> tuple[Array, Array, Array]:
-    """(places, pixels, durations) of what a part shows of a row of its own."""
+def _found(view: _View, rows: Array, cuts: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """(line, column, span) of what starts in a pixel, then of what reaches in from the left."""
     index = view.part.index
-    chosen, pixels = index.pick(own, cuts, int(view.edges[0]))
-    pixels = np.where(pixels == LEFT, LEFT, pixels + view.first)
-    return view.part.place(chosen), pixels, index.end[chosen] - index.start[chosen]
-
-
-def _longest(found: Sequence[tuple[Array, Array, Array]]) -> tuple[Array, Array]:
-    """The longest per pixel of what several segments chose."""
-    if len(found) == 1:
-        return found[0][0], found[0][1]
-    empty = np.empty(0, np.int64)
-    place, pixel, duration = (
-        np.concatenate((empty, *(one[column] for one in found))) for column in range(3)
-    )
-    order = np.lexsort((duration, pixel))
-    place, pixel = place[order], pixel[order]
-    last = np.append(pixel[1:] != pixel[:-1], True)[: len(pixel)]
-    return place[last], pixel[last]
+    line, pixel, span = index.longest(rows, cuts)
+    yield line, pixel + view.first + 1, span
+    line, span = index.reaching_in(rows, cuts, int(view.edges[0]))
+    yield line, np.zeros(len(line), np.int64), span

@@ -169,13 +169,17 @@ def test_lookups_of_another_client_are_not_drawn_as_those_of_this_one(run: ToldR
         for task in ("worker:0", "worker:1")
     }
     assert drawn == {
-        "worker:0": {"channel": ["", ""], "graph_handle": ["miss", ""], "recv_response": ["", "hit"]},
+        "worker:0": {
+            "channel": ["", ""],
+            "graph_handle": ["miss", ""],
+            "recv_response": ["", "hit"],
+        },
         "worker:1": {
             "channel": ["miss", ""],
             "graph_handle": ["miss", ""],
             "recv_response": ["", "miss"],
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,12 @@ def _splits(trace: Trace, seen: Summary, step: int | None) -> list[TaskSplit]:
 
 
 def sentence_text(sentence: Sentence, lang: Lang) -> str:
-    return t(f"analysis.{sentence.key}", lang, **sentence.values)
+    return t(f"analysis.{sentence.key}", lang, **sentence_values(sentence, lang))
+
+
+def sentence_values(sentence: Sentence, lang: Lang) -> dict[str, object]:
+    """With lists as the language joins them."""
+    return {name: _in_words(value, lang) for name, value in sentence.values.items()}
 
 
 def finding_texts(finding: Finding, lang: Lang) -> tuple[str, str]:

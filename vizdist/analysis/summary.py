@@ -1,14 +1,17 @@
 """The run in sentences: templates with values, each with the page that shows it and its proof."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from vizdist.analysis.branches import branches, loops, of_most
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
 from vizdist.analysis.faults import Faults, faults
+from vizdist.analysis.gathered_gradients import Gathered, gathered_gradients
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.look_next import Finding, look_next
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
+from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.progress import progress
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
@@ -19,6 +22,8 @@ from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
+
+MOST_NAMED = 2  #: branches, loops, and nodes of one branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +128,11 @@ def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         yield from _of_spans(trace)
     yield from _of_steps(seen)
     yield from _of_path(trace)
+    yield from _of_control_flow(trace, seen.times)
     yield from _of_bytes(seen.moved)
     yield from _of_outlier(trace, seen.times)
     yield from _of_variables(seen.stale)
+    yield from _of_gathered(gathered_gradients(trace))
     if seen.loss.accuracy is not None:
         yield Sentence(
             "accuracy",
@@ -200,6 +207,41 @@ _PATHS = {
 }
 
 
+def _of_control_flow(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
+    """Which branches a typical step took, and what its loops came to."""
+    if times.typical is None:
+        return
+    one, number = OneStep(trace, times.typical), times.typical.number
+    for branch in branches(one)[:MOST_NAMED]:
+        key = f"branch.{'true' if branch.is_true else 'false'}"
+        values: dict[str, object] = {
+            "step": f"{number:,}",
+            "predicate": branch.predicate,
+            "ran": _some(branch.ran),
+            "passed": _some(branch.passed),
+            "tasks": tuple(branch.tasks),
+        }
+        key = key if branch.passed else f"{key}_alone"
+        yield Sentence(key, values, "replay", branch.spans, number, "dead")
+    for loop in of_most(loops(one), MOST_NAMED):
+        least, most = min(loop.messages.values(), default=0), max(loop.messages.values(), default=0)
+        values = {
+            "step": f"{number:,}",
+            "name": loop.name,
+            "count": loop.rounds,
+            "edges": f"{len(loop.messages):,}",
+            "messages": f"{most:,}" if least == most else f"{least:,}–{most:,}",
+            "dead": f"{loop.ends_dead:,}",
+        }
+        is_one_more = least == most == loop.rounds + 1
+        key = "one_more" if is_one_more else "crossing" if most else "local"
+        yield Sentence(f"loop.{key}", values, "replay", loop.spans, number, "iteration")
+
+
+def _some(names: Sequence[str]) -> tuple[str, ...]:
+    return (*names[:MOST_NAMED], "…") if len(names) > MOST_NAMED else tuple(names)
+
+
 def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
     if not moved.total:
         return
@@ -236,6 +278,14 @@ def _of_outlier(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
     values |= {"task": cause.task, "name": cause.name, "late": str(duration(cause.late))}
     key = f"outlier.{cause.measure}"
     yield Sentence(key, values, "timeline", (cause.span,), times.outlier.number)
+
+
+def _of_gathered(found: Gathered | None) -> Iterator[Sentence]:
+    if found is None:
+        return
+    values = {"given": f"{found.given:,}", "dropped": f"{found.dropped:,}"}
+    key, proof = ("dropped", (found.first,)) if found.dropped else ("gathered", ())
+    yield Sentence(key, values, "timeline", proof, found.step, source="vizdist.dropped")
 
 
 def _of_variables(stale: Staleness) -> Iterator[Sentence]:

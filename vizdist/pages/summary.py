@@ -11,7 +11,7 @@ from vizdist.analysis.bytes_moved import BytesMoved
 from vizdist.analysis.look_next import Finding
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.op_totals import OpTotal, totals
-from vizdist.analysis.report import finding_texts, problem_text
+from vizdist.analysis.report import finding_texts, problem_text, sentence_values
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.steps import shown_step, splits_of, steps_around
 from vizdist.analysis.summary import Sentence, Summary, in_progress, summarise
@@ -87,7 +87,7 @@ def _head(trace: Trace, seen: Summary, view: View) -> Component:
 
 def _headline(said: Sentence, view: View) -> Component:
     """A line of the title; what ended the run has a mark, and leads to where it stood."""
-    words = rich(f"analysis.{said.key}", view.lang, **said.values)
+    words = rich(f"analysis.{said.key}", view.lang, **sentence_values(said, view.lang))
     attributes = evidence(said.proof, said.source)
     if not said.key.startswith("cause."):
         return html.Div(words, **attributes)
@@ -101,7 +101,9 @@ def _step_facts(seen: Summary) -> list[tuple[str, str]]:
     count = f"{len({step.number for step in seen.times.steps}):,}"
     tasks = len({step.task for step in seen.times.steps})
     return [
-        ("steps", count) if tasks == 1 else ("steps_each", f"{tasks} × {count}"),
+        ("step" if count == "1" else "steps", count)
+        if tasks == 1
+        else ("steps_each", f"{tasks} × {count}"),
         ("run_time", str(duration(seen.times.total))),
         ("moved", str(size(seen.moved.total))),
     ]
@@ -127,7 +129,7 @@ def _happened(seen: Summary, view: View) -> Component:
 
 def _sentence(said: Sentence, view: View) -> Component:
     """A sentence and the way to its proof: the page that shows it, its step, its span lit."""
-    words = html.Span(rich(f"analysis.{said.key}", view.lang, **said.values))
+    words = html.Span(rich(f"analysis.{said.key}", view.lang, **sentence_values(said, view.lang)))
     parts = [icon(said.page or NAME), words]
     if said.page and said.page != NAME:
         label = [t(f"shell.pages.{said.page}", view.lang), icon("right")]
@@ -220,7 +222,7 @@ def split_words(splits: Sequence[TaskSplit], lang: Lang) -> list[Component]:
     else:
         note = html.Small(t("summary.on_task", lang, task=first.task))
         title = html.H2([t("summary.where", lang, **values), note])
-    return [title, split_bars(splits, lang)]
+    return [title, split_bars(splits, lang, is_explained=True)]
 
 
 def _words(lang: Lang) -> dict[str, str]:

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from tracer.cli import main as tracer
+from vizdist.analysis.branches import branches, loops
+from vizdist.analysis.bytes_moved import task_of_device
 from vizdist.analysis.mailbox import Transfer
 from vizdist.analysis.mechanisms import control_flow, leftovers, transfers
 from vizdist.analysis.mechanisms.control_flow import ControlFlow
 from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.report import sentence_text
+from vizdist.analysis.summary import summarise
 from vizdist.cli import main as vizdist
 from vizdist.store.trace import open_trace
 
@@ -58,6 +62,15 @@ def test_every_crossing_edge_is_sent_once_more_than_the_body_runs_the_last_time_
     left = leftovers.find(one)
     assert left is not None
     assert left.alone == []
+    [loop] = loops(one)
+    assert (loop.rounds, {*loop.messages.values()}) == (iterations, {iterations + 1})
+    [said] = [said for said in summarise(one.trace).sentences if said.key == "loop.one_more"]
+    told = sentence_text(said, "en")
+    assert f"ran in {iterations} iterations of step 1" in told
+    assert f"one message more, {iterations + 1}. On 3 of these 4 edges" in told
+    proof = [one.trace.span(span) for span in said.proof]
+    assert {span.kind for span in proof} == {"frame.run", "iteration.run", "rendezvous.recv"}
+    assert sum("dead" in span.flags for span in proof) == 3
 
 
 @pytest.mark.parametrize(("parallel_iterations", "deferred"), [(1, 5), (10, 0)])
@@ -113,3 +126,14 @@ def test_the_branch_that_is_not_taken_is_dead(tmp_path: Path, pred: str, idle: s
     assert found is not None
     answers = {row.source: row.state for row in found.rows if row.target == PS}
     assert answers[idle] == "dead"
+    [branch] = branches(one)
+    assert (branch.predicate, branch.is_true) == ("pred", pred == "true")
+    assert branch.tasks == [task_of_device(idle)]
+    ways = (["cond/f_neg"], ["cond/t_mul"])
+    assert (branch.ran, branch.passed) == (ways[pred == "true"], ways[pred != "true"])
+    assert "dead" not in one.trace.span(branch.spans[0]).flags
+    [said] = [said for said in summarise(one.trace).sentences if said.key.startswith("branch.")]
+    assert said.page == "replay"
+    assert f"the predicate pred was {pred}:" in sentence_text(said, "en")
+    word = {"true": "真", "false": "假"}[pred]
+    assert f"谓词 pred 为{word}：运行了 {branch.ran[0]}；" in sentence_text(said, "zh")

@@ -1,13 +1,10 @@
 // The Collectives page: arrivals to scale, chunks hop by hop, and the hops as bars. What is drawn
 // comes from the server as numbers; `node --test` can ask the pure parts.
 
-import { keepFocus } from "./focus.mjs";
+import { bar, drawLanes, fill, rowsIn } from "./lanes.mjs";
 import { element, said } from "./svg.mjs";
 import { equal, formatSelection, visit } from "./selection.mjs";
 
-const LEFT = 118; // px of the ranks' names
-const TOP = 24; // px of the ticks
-const FOOT = 22; // px of the line's words
 const PACE = 900; // ms a hop is looked at while the hops play
 
 const state = { picture: null, at: 0, sel: "", timer: 0, host: null };
@@ -17,14 +14,6 @@ const part = (name) => document.getElementById(`collectives-${name}`);
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // places
-
-/** A row a rank between `top` and `bottom`: [y, height]. */
-export function rowsIn(count, top, bottom) {
-  const pitch = Math.min(96, (bottom - top) / Math.max(count, 1));
-  const height = Math.max(4, Math.min(44, pitch - 8));
-  const first = top + (pitch - height) / 2;
-  return Array.from({ length: count }, (_, at) => [first + at * pitch, height]);
-}
 
 /** The more ranks stand in the circle, the narrower they are. */
 export function boxOf(count, chunks) {
@@ -39,89 +28,6 @@ export function roundAbout(count, width, height, box) {
     const angle = (at / count) * 2 * Math.PI - Math.PI / 2;
     return [width / 2 + rx * Math.cos(angle), height / 2 + ry * Math.sin(angle)];
   });
-}
-
-/** Whether words of some letters lie within px. */
-const fits = (text, px) => text && text.length * 7 + 14 < px;
-
-// arrivals
-
-function drawArrivals() {
-  const [host, { picture }] = [part("arrival"), state];
-  const { clientWidth: width, clientHeight: height } = host;
-  if (!width) return;
-  const left = Math.min(LEFT, width / 3);
-  const x = (ns) => left + (Math.max(0, ns) / Math.max(picture.total, 1)) * (width - left - 8);
-  const rows = rowsIn(picture.ranks.length, TOP, height - FOOT);
-  const bottom = rows.at(-1)[0] + rows.at(-1)[1] + 6;
-  const shapes = [
-    ...apart(picture.ticks, x).flatMap(([ns, text]) => tick(x(ns), text, bottom, width)),
-    ...picture.ranks.map((rank, at) => rankBars(rank, rows[at], x)),
-    ...metLine(x(picture.met), bottom, width),
-  ];
-  fill(host, width, height, shapes);
-}
-
-/** As many of the ticks as have room for their words: all, or every second, third … of them. */
-function apart(ticks, x) {
-  const gap = ticks.length > 1 ? x(ticks[1][0]) - x(ticks[0][0]) : 1;
-  const every = Math.max(1, Math.ceil(62 / Math.max(gap, 1)));
-  return ticks.filter((_, at) => at % every === 0);
-}
-
-function tick(x, text, bottom, width) {
-  const words = { class: "tick-text", x: Math.min(x, width - 16), y: 14, "text-anchor": "middle" };
-  return [element("line", { class: "tick", x1: x, x2: x, y1: TOP - 4, y2: bottom }),
-    said("text", words, text)];
-}
-
-function rankBars(rank, [y, height], x) {
-  const work = rank.work.map(([from, to, hue]) => bar(hue, x(from), x(to), y, height));
-  const [arrived, met, end] = [rank.arrived, rank.met, rank.end].map(x);
-  const inside = [
-    bar("wait", arrived, met, y, height), ...chip(rank.wait, arrived, met, y, height),
-    bar("collective", met, end, y, height),
-    ...(fits(rank.transfer, end - met) ? [middle(rank.transfer, met, end, y, height)] : []),
-  ];
-  const whole = { class: "under", x: arrived, y: y - 3, width: Math.max(6, end - arrived),
-    height: height + 6, rx: 4 };
-  const button = { class: `rank${rank.is_torn ? " torn" : ""}`, role: "button", tabindex: 0,
-    "data-sel": rank.sel, "aria-label": `${rank.title}. ${rank.says}`,
-    "aria-current": rank.sel === state.sel };
-  const line = y + height / 2;
-  const isTall = height > 24;
-  const where = { class: "rank-where", x: 0, y: line + 13 };
-  return element("g", {}, [
-    said("text", { class: "rank-name", x: 0, y: line + (isTall ? -2 : 4) }, rank.title),
-    ...(isTall ? [said("text", where, rank.where)] : []),
-    ...work,
-    element("g", button, [said("title", {}, rank.says), element("rect", whole), ...inside]),
-  ]);
-}
-
-function bar(kind, from, to, y, height) {
-  const width = Math.max(kind === "wait" ? 0 : 1, to - from);
-  return element("rect", { class: `bar ${kind}`, x: from, y, width, height, rx: 2 });
-}
-
-const middle = (text, from, to, y, height) => said("text",
-  { class: "on-bar", x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle" }, text);
-
-/** Words on a texture stand on a ground of their own. */
-function chip(text, from, to, y, height) {
-  if (!fits(text, to - from)) return [];
-  const wide = text.length * 7 + 10;
-  const box = { class: "chip-ground", x: (from + to - wide) / 2, y: y + height / 2 - 9, width: wide,
-    height: 18, rx: 3 };
-  return [element("rect", box), middle(text, from, to, y, height)];
-}
-
-function metLine(x, bottom, width) {
-  const isLeft = x > width / 2;
-  const words = { class: "met-text", x: x + (isLeft ? 4 : -4), y: bottom + 15,
-    "text-anchor": isLeft ? "end" : "start" };
-  return [element("line", { class: "met", x1: x, x2: x, y1: TOP - 8, y2: bottom + 3 }),
-    said("text", words, state.picture.words.met)];
 }
 
 // chunks
@@ -145,7 +51,7 @@ function drawRing() {
     ...picture.ranks.map((rank, place) => rankBox(rank, place, places[place], box, moving)),
     ...inTheMiddle(width / 2, height / 2),
   ];
-  fill(host, width, height, shapes);
+  fill(host, shapes);
 }
 
 /** From box to box, bent outwards when they stand round a circle, with the chunk's name on it. */
@@ -231,7 +137,7 @@ function drawHops() {
       picture.ranks[place].title),
     ...hops.map((hop, number) => hopBar(hop, number, place, rows[place], x, at)),
   ]);
-  fill(host, width, height, shapes);
+  fill(host, shapes);
 }
 
 function hopBar(hop, number, place, [y, height], x, at) {
@@ -247,21 +153,9 @@ function hopBar(hop, number, place, [y, height], x, at) {
 
 // the page
 
-function fill(host, width, height, shapes) {
-  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  const draw = () => host.replaceChildren(element("svg", size, [hatch(), ...shapes]));
-  keepFocus(host, ["data-sel"], draw, "[role=button]");
-}
-
-function hatch() {
-  const lines = element("path", { d: "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", class: "hatch-line" });
-  const shape = { id: "wait-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
-  return element("defs", {}, [element("pattern", shape, [lines])]);
-}
-
 function draw() {
   if (!part("page") || !state.picture) return;
-  drawArrivals();
+  drawLanes(part("arrival"), state.picture.arrival, state.sel);
   drawRing();
   drawHops();
   sayNow();

@@ -138,8 +138,10 @@ def test_up_and_down_a_tree_all_ranks_are_summed(tmp_path: Path) -> None:
 def test_the_picture_keeps_every_part_of_a_rank_in_its_place(ring: Trace) -> None:
     picture = picture_of(ring, first(ring), "en")
     assert len(picture["cells"]) == len(picture["rounds"]) + 1
-    for rank in picture["ranks"]:
-        assert 0 <= rank["arrived"] <= rank["met"] <= rank["end"] <= picture["total"]
-        assert rank["met"] == picture["met"]
-        assert all(start <= end for start, end, _ in rank["work"])
-    assert [rank["is_last"] for rank in picture["ranks"]] == [False, False, True, False]
+    arrival = picture["arrival"]
+    [mark] = arrival["marks"]
+    for lane in arrival["lanes"]:
+        wait, transfer = (one for one in lane["bars"] if one["sel"])
+        assert 0 <= wait["start"] <= wait["end"] == transfer["start"] == mark["at"]
+        assert transfer["end"] <= arrival["total"]
+        assert all(one["start"] <= one["end"] for one in lane["bars"])

@@ -1,9 +1,9 @@
-// Where ranks, rows and hops of the Collectives page lie.
+// Where ranks and hops of the Collectives page lie.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { boxOf, edgeOf, hopAfter, roundAbout, rowsIn } from "../../assets/collectives.mjs";
+import { boxOf, edgeOf, hopAfter, roundAbout } from "../../assets/collectives.mjs";
 
 const overlap = ([ax, ay], [bx, by], box) => (
   Math.abs(ax - bx) < box.width && Math.abs(ay - by) < box.height
@@ -17,16 +17,6 @@ test("no rank stands on another, from two ranks to twelve", () => {
       for (const other of places.slice(at + 1)) assert.ok(!overlap(one, other, box), `${count}`);
       assert.ok(one[0] - box.width / 2 >= 0 && one[0] + box.width / 2 <= 410);
       assert.ok(one[1] - box.height / 2 >= 0 && one[1] + box.height / 2 <= 420);
-    }
-  }
-});
-
-test("rows lie below each other within their room", () => {
-  for (const count of [1, 2, 7, 32]) {
-    const rows = rowsIn(count, 24, 300);
-    for (const [at, [y, height]] of rows.entries()) {
-      assert.ok(y >= 24 && y + height <= 300);
-      if (at) assert.ok(y >= rows[at - 1][0] + rows[at - 1][1]);
     }
   }
 });

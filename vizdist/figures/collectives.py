@@ -10,19 +10,15 @@ import numpy as np
 
 from vizdist.analysis.collectives import Collective, Hop, Rank
 from vizdist.analysis.step_split import op_mask
-from vizdist.analysis.waiting import union
 from vizdist.figures.call_lines import time_text
-from vizdist.figures.timeline import COMPUTE, HUES, UPDATE, hues_of
+from vizdist.figures.lanes import Json, bar, lane, picture, work_bars
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
-Json = dict[str, Any]
-
 REDUCING = frozenset({"reduce_scatter", "up"})  #: phases in which a piece is summed, not copied
 FEW = 2  #: hops at once that are told one by one
-_FINEST = 500  #: pieces of work closer than this part of the picture are drawn as one
 
 
 def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
@@ -33,16 +29,25 @@ def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
     busy = busy.take(busy.is_kind("op.run") & ~op_mask(busy, _is_collective))
     rounds = rounds_of(one)
     return {
-        "total": end - begin,
-        "met": one.met - begin,
-        "ticks": [[ns, time_text(ns)] for ns in _ticks(end - begin)],
-        "ranks": [_rank(rank, one, busy, (begin, end), lang) for rank in one.ranks],
+        "arrival": picture(
+            end - begin,
+            [_arrival(rank, busy, (begin, end), lang) for rank in one.ranks],
+            marks=[{"at": one.met - begin, "text": t("collectives.met", lang)}],
+        ),
+        "ranks": [
+            {
+                "number": rank.number,
+                "title": t("collectives.rank", lang, rank=rank.number),
+                "sel": f"span:{rank.span}",
+            }
+            for rank in one.ranks
+        ],
         "rounds": [_round(at, rounds, lang) for at in range(len(rounds))],
         "cells": cells_of(one, rounds),
         "hops": [[_hop(hop, one) for hop in rank.hops] for rank in one.ranks],
         "words": {
             name: t(f"collectives.{key}", lang)
-            for name, key in (("met", "met"), ("no_hops", "no_hops"), ("before", "ring.before"))
+            for name, key in (("no_hops", "no_hops"), ("before", "ring.before"))
         },
     }
 
@@ -63,52 +68,23 @@ def _places(trace: Trace, steps: Iterable[StepInfo]) -> Any:
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _ticks(total: int) -> list[int]:
-    """Round instants, four to eight of them."""
-    if total <= 0:
-        return [0]
-    unit = 10 ** (len(str(total)) - 1)
-    every = next(n * unit // 10 for n in (20, 10, 5, 2, 1) if total >= 4 * n * unit // 10)
-    return list(range(0, total + 1, max(every, 1)))
-
-
-def _rank(rank: Rank, one: Collective, busy: Spans, window: tuple[int, int], lang: Lang) -> Json:
+def _arrival(rank: Rank, busy: Spans, window: tuple[int, int], lang: Lang) -> Json:
+    """What the device ran, and the wait and the transfer of its rank."""
     begin = window[0]
-    waits = min(rank.arrived + rank.wait_ns, rank.end)
+    met = min(rank.arrived + rank.wait_ns, rank.end)
     values = {"rank": rank.number, "wait": time_text(rank.wait_ns)}
     values |= {"transfer": time_text(rank.transfer_ns), "bytes": size(rank.sent_bytes)}
-    return {
-        "number": rank.number,
-        "title": t("collectives.rank", lang, rank=rank.number),
-        "where": rank.title,
-        "arrived": rank.arrived - begin,
-        "met": waits - begin,
-        "end": rank.end - begin,
-        "work": _work(busy, rank, window),
-        "wait": time_text(rank.wait_ns) if rank.wait_ns else "",
-        "transfer": time_text(rank.transfer_ns),
-        "says": t("collectives.says", lang, **values),
-        "is_last": rank.span == one.last.span and len(one.ranks) > 1,
-        "is_torn": not rank.is_whole or rank.is_failed,
-        "sel": f"span:{rank.span}",
-    }
-
-
-def _work(busy: Spans, rank: Rank, window: tuple[int, int]) -> list[list[Any]]:
-    """[start, end, hue] of what the rank's device ran, what lies close together as one."""
-    begin, end = window
-    gap = (end - begin) // _FINEST
-    own = (busy.task == rank.task) & (busy.lane == f"executor {rank.device}")
-    hues = hues_of(busy)
-    pieces = []
-    for hue in (COMPUTE, UPDATE):
-        of_hue = busy.take(own & (hues == hue))
-        starts, ends = union(of_hue.start, of_hue.end + gap)
-        pieces += [
-            [int(start) - begin, min(int(stop) - gap, end) - begin, HUES[hue]]
-            for start, stop in zip(starts, ends, strict=True)
-        ]
-    return sorted(pieces)
+    button = {"sel": f"span:{rank.span}", "says": t("collectives.says", lang, **values)}
+    wait = time_text(rank.wait_ns) if rank.wait_ns else ""
+    bars = [
+        *work_bars(busy, rank.task, rank.device, window),
+        bar(rank.arrived - begin, met - begin, "wait", text=wait, **button),
+        bar(
+            met - begin, rank.end - begin, "collective", text=time_text(rank.transfer_ns), **button
+        ),
+    ]
+    title = t("collectives.rank", lang, rank=rank.number)
+    return lane(title, rank.title, bars, is_torn=not rank.is_whole or rank.is_failed)
 
 
 def rounds_of(one: Collective) -> list[list[Hop]]:

@@ -18,7 +18,8 @@ from vizdist.components.collective_cards import (
     unit_of,
 )
 from vizdist.components.view import Live, Route, View, view_of
-from vizdist.figures.collectives import Json, picture_of
+from vizdist.figures.collectives import picture_of
+from vizdist.figures.lanes import Json
 from vizdist.i18n import Lang, t
 from vizdist.store.library import Library
 

@@ -1,0 +1,88 @@
+"""Sentences and tables of the Strategy page."""
+
+from collections.abc import Sequence
+
+from dash import html
+from dash.development.base_component import Component
+
+from vizdist.analysis.replicas import ROLES, Build, Mechanisms, Work, names_of
+from vizdist.components.cards import Children, icon, link, rich
+from vizdist.components.view import View
+from vizdist.figures.call_lines import time_text
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import size
+from vizdist.store.trace import StepInfo, Trace
+
+
+def headline(trace: Trace, made: Sequence[Build], rows: Sequence[Work], lang: Lang) -> Children:
+    strategy = trace.manifest.strategy or t("strategy.unnamed", lang)
+    holders = sum(row.variables > 0 for row in rows)
+    copies = sum(row.variables for row in rows)
+    values = {"strategy": strategy, "devices": len(rows), "holders": holders, "count": copies}
+    if made:
+        return rich("strategy.head.turns", lang, replicas=len(made[0].replicas), **values)
+    return rich("strategy.head.plain", lang, **values)
+
+
+def facts(trace: Trace, requests: Sequence[StepInfo], lang: Lang) -> list[Component]:
+    steps = {step.number for step in trace.steps}
+    found = [
+        ("clients", f"{len(requests):,}"),
+        ("steps", f"{len(steps):,}"),
+        ("step_time", time_text(max(step.duration for step in requests))),
+    ]
+    return [
+        html.Div([html.Dt(t(f"strategy.fact.{name}", lang)), html.Dd(value)])
+        for name, value in found
+    ]
+
+
+def build_sentence(made: Sequence[Build], lang: Lang) -> Children:
+    if not made:
+        return rich("strategy.build.none", lang)
+    first = made[0]
+    counts = {"turns": len(first.turns) - first.merges}
+    counts |= {"replicas": len(first.replicas), "count": first.merges}
+    key = "strategy.build.together" if first.together else "strategy.build.says"
+    return rich(key, lang, together=first.together, **counts)
+
+
+def roles_table(rows: Sequence[Work], lang: Lang) -> Component:
+    """Which nodes run where, how many variables a device holds, how long it was at work."""
+    columns = ("device", "variables", *ROLES, "busy")
+    head = html.Tr([html.Th(t(f"strategy.column.{name}", lang), scope="col") for name in columns])
+    body = [html.Tr([html.Th(_where(row, rows), scope="row"), *_cells(row)]) for row in rows]
+    return html.Table([html.Thead(head), html.Tbody(body)], className="calls-table roles-table")
+
+
+def _where(row: Work, rows: Sequence[Work]) -> list[Component]:
+    first, rest = names_of(row, rows)
+    return [html.B(first), html.Small(rest)]
+
+
+def _cells(row: Work) -> list[Component]:
+    held = [html.B(f"{row.variables:,}"), html.Small(str(size(row.variable_bytes)))]
+    counts = [html.Td(f"{row.nodes[role]:,}" if row.nodes[role] else "–") for role in ROLES]
+    variables = html.Td(held if row.variables else "–")
+    return [variables, *counts, html.Td(time_text(row.busy_ns))]
+
+
+def used_rows(used: Mechanisms, made: Sequence[Build], view: View) -> list[Component]:
+    """A row a mechanism that the step used, with the page that shows it."""
+    found: list[tuple[str, str, int, dict[str, object]]] = [
+        ("pairs", "rendezvous", used.pairs, {"bytes": size(used.bytes)}),
+        ("calls", "rendezvous", used.calls, {}),
+        ("collectives", "collectives", used.collectives, {"ranks": used.ranks}),
+        ("writes", "graph", used.writes, {}),
+    ]
+    rows = [_used(name, page, count, values, view) for name, page, count, values in found]
+    return [*rows, _used("turns", "", used.turns, {}, view)] if made else rows
+
+
+def _used(name: str, page: str, count: int, values: dict[str, object], view: View) -> Component:
+    says = html.Span([t(f"strategy.used.{name}", view.lang, count=count, **values),
+                      html.Small(t(f"strategy.used.{name}_is", view.lang))])  # fmt: skip
+    cells = [html.B(f"{count:,}"), says]
+    if not page or not count:
+        return html.Div(cells)
+    return link([*cells, icon("right")], f"/t/{view.trace}/{page}")

@@ -4,7 +4,7 @@
 
 import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
 import { STUB, drawGraph } from "./graph_draw.mjs";
-import { buildModel, hitGrid, levelOf, litBy, overview, resolve } from "./graph_model.mjs";
+import { buildModel, hitGrid, levelOf, litBy, openingX, overview, resolve } from "./graph_model.mjs";
 import {
   markChoice, showBoxChoice, showLegend, showOpened, showTwo, startControls,
 } from "./graph_controls.mjs";
@@ -23,12 +23,13 @@ import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
 import { fillTable } from "./graph_table.mjs";
 import { sourceOf } from "./sources.mjs";
-import { APART, HEAD, cutsBetween, drawTwo, saidOf, scalesOfTwo } from "./graph_two.mjs";
+import { cutsBetween, drawTwo, roomOfTitles, saidOf, scalesOfTwo } from "./graph_two.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
 const ZOOM = { least: 0.08, names: 0.8, alone: 0.8, most: 4 };
 const READABLE = 0.6; // a picture that fits at less than this opens as a whole
+const STRETCH = 1.5; // rows of what is as wide as the canvas stand this much farther apart at most
 const NEARLY = 0.88; // what is hardly wider than the canvas is shown as a whole
 const NARROW = 700; // below it one box is shown at a time
 const BOX_CHOICE = 48; // height of the buttons that choose it
@@ -228,7 +229,8 @@ export class GraphView {
 
   takeUpper(payload) {
     this.upper = payload && {
-      model: buildModel(payload), grid: hitGrid(payload), rise: payload.height + APART,
+      model: buildModel(payload), grid: hitGrid(payload),
+      rise: payload.height + roomOfTitles(this.surface.width)[0],
     };
     this.cuts = this.upper ? cutsBetween(this.upper.model, this.model) : [];
     this.said = this.upper ? saidOf(this.words, this.upper.model, this.model) : null;
@@ -324,7 +326,8 @@ export class GraphView {
     const box = this.onlyBox;
     const { height, wires } = this.model.payload;
     if (this.upper) {
-      return { top: -this.upper.rise, tall: height + this.upper.rise, margin: HEAD };
+      const [, margin] = roomOfTitles(this.surface.width);
+      return { top: -this.upper.rise, tall: height + this.upper.rise, margin };
     }
     if (!box) return { top: 0, tall: height, margin: MARGIN.top };
     const ends = wires.filter(({ from, to }) => from === box.id || to === box.id)
@@ -350,12 +353,14 @@ export class GraphView {
     const one = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
     const [zoom, zoomY] = this.upper && !isWhole
       ? scalesOfTwo({ width: width - 2 * MARGIN.side, height: room },
-        { width: payload.width, height: tall }, ZOOM.names) : [one, one];
+        { width: payload.width, height: tall }, ZOOM.names)
+      : [one, Math.min(Math.max(one, high), STRETCH * one)];
     const spare = Math.max(0, room - tall * zoomY) / 2;
     const above = margin + Math.min(spare, 60);
+    const home = -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom;
     Object.assign(this.port, {
       scaleX: zoom, scaleY: zoomY,
-      x: -Math.max(MARGIN.side, (width - payload.width * zoom) / 2) / zoom,
+      x: box ? openingX(payload, box, home, width / zoom) : home,
       y: top - above / zoomY,
     });
     this.overShift = 0;

@@ -21,6 +21,7 @@ import { countOf, turnsOf, valueText } from "./graph_words.mjs";
 import { drawTag, roundRect, roundedPath } from "./shapes.mjs";
 
 const GOING = 0.42; // how strongly what the next stage does without is drawn
+const ROOMY = 0.72; // from here on a row has room for names, though its columns are near
 const NAME_AIR = 5; // between two names beside each other
 export const STUB = 64; // how far beyond a box its wires are followed when it is shown alone
 
@@ -51,10 +52,12 @@ export function drawGraph(ctx, scene, width, height) {
   ctx.restore();
 }
 
-/** Two stages leave less room between boxes: small tags. */
-function levelIn({ zoom, isTwo }) {
+/** Two stages leave less room between boxes: small tags. Where rows stand far apart there is room
+ *  for the names that need no cut. */
+function levelIn({ zoom, zoomY = zoom, isTwo }) {
   const level = levelOf(zoom);
-  return isTwo ? { ...level, tag: Math.min(level.tag, 12) } : level;
+  if (isTwo) return { ...level, tag: Math.min(level.tag, 12) };
+  return !level.names && level.glyph && zoomY >= ROOMY ? { ...level, wholeNames: true } : level;
 }
 
 /** One box with stubs of its wires: what a phone shows. */
@@ -334,7 +337,8 @@ function linesOf(scene, tile, level) {
 function drawNames(ctx, scene, level, labels, width, height) {
   const chosen = scene.found?.tile;
   const order = scene.tiles
-    .filter((tile) => (level.names || tile.count > 1) && isSeen(scene, tile, width, height))
+    .filter((tile) => level.names || level.wholeNames || tile.count > 1)
+    .filter((tile) => isSeen(scene, tile, width, height))
     .sort((a, b) => (b.id === chosen) - (a.id === chosen) || valueOf(scene, b) - valueOf(scene, a));
   if (!level.names) labels.push(...tileSpots(scene, width, height));
   const names = order.map((tile) => placeName(ctx, scene, tile, level, labels)).filter(Boolean);

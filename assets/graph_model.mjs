@@ -7,6 +7,7 @@ export const TILE = 34;
 export const ROUND = new Set(["variable", "read"]);
 export const HOLLOW = new Set(["const", "control"]);
 export const TAGS = new Set(["feed", "fetch"]);
+const SEEN = 0.55; // of a canvas: a first tile beyond it leaves too little to see
 const MEASURES = ["time", "wait", "bytes"];
 const LABEL_TIME_NS = 100_000; // from here on a time is worth a line under the name
 const LABEL_SHARE = 0.2; // of the highest value: from here on any value is
@@ -246,6 +247,13 @@ function addSegments(grid, item, points, reach) {
     grid.add(item, Math.min(ax, bx) - reach, Math.min(ay, by) - reach,
       Math.abs(ax - bx) + 2 * reach, Math.abs(ay - by) + 2 * reach);
   }
+}
+
+/** Where a picture of one box begins, at `home` unless its first tile would hardly be seen. */
+export function openingX({ bands, tiles }, box, home, wide) {
+  const own = new Set(bands.filter((band) => band.box === box.id).map(({ id }) => id));
+  const first = Math.min(...tiles.filter(({ band }) => own.has(band)).map(({ x }) => x));
+  return Number.isFinite(first) && first > home + SEEN * wide ? first - 2 * TILE : home;
 }
 
 // ---- overview ----

@@ -6,10 +6,10 @@ import { drawGraph } from "./graph_draw.mjs";
 import { place, stroke } from "./graph_wires.mjs";
 import { pointAt } from "./shapes.mjs";
 
-export const APART = 72; // layout pixels between the two pictures: a title and air
-export const HEAD = 40; // above the upper one: its title
+const NARROW = 700; // below it a title and its sentence have a line each
+/** Layout pixels between the two pictures, and screen pixels above the upper one. */
+export const roomOfTitles = (width) => (width < NARROW ? [116, 58] : [72, 40]);
 const SQUEEZE = 0.45; // rows are pressed together to this, not more: a tile and its name stay
-const NARROW = 700; // below it a title has a line of its own
 const MOST_NUMBERS = 60;
 const RADIUS = 10.5; // of a number
 const ALONG = [0.5, 0.36, 0.64, 0.2, 0.8, 0.05, 0.95]; // where on its edge it may stand

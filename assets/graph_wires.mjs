@@ -15,7 +15,7 @@ export const place = ({ x: left, y: top, zoom, zoomY = zoom }) => (
   (x, y) => [(x - left) * zoom, (y - top) * zoomY]
 );
 
-/** Half the side of a tile on screen; where rows are pressed together their names keep their room. */
+/** Half the side of a tile on screen; where rows are pressed together names keep their room. */
 export const halfTile = ({ zoom, zoomY = zoom }) => {
   const side = zoomY < zoom ? Math.min(TILE * zoom, ROW * zoomY - NAME) : TILE * zoom;
   return Math.max(3, side / 2);

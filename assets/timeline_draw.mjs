@@ -4,7 +4,7 @@ import { ellipsis, font, textWidth } from "./core.mjs";
 import { focusRing, roundRect } from "./shapes.mjs";
 import { drawArrows, nameStub } from "./timeline_arrows.mjs";
 import { BarPainter } from "./timeline_bars.mjs";
-import { isFolded, walkMarks } from "./timeline_model.mjs";
+import { isFolded, laneTitle, walkMarks } from "./timeline_model.mjs";
 import { drawPath } from "./timeline_path.mjs";
 import { paintBars } from "./timeline_pieces.mjs";
 import { drawStalls, labelStalls } from "./timeline_stalls.mjs";
@@ -141,7 +141,8 @@ function drawNames(ctx, scene) {
     if (lane.lane === "client") continue; // the title stands there
     const style = font(lane.h >= 17 ? 12 : 11, 400);
     const isThin = isFolded(lane.lane, lane.count, scene.unfolded, lane.task);
-    const words = isThin ? `${lane.label} ×${lane.count} ›` : lane.label;
+    const title = laneTitle(lane.label, scene.words);
+    const words = isThin ? `${title} ×${lane.count} ›` : title;
     const text = ellipsis(words, (part) => textWidth(ctx, part, style), right - EDGE - 10,
       { cut: "start", least: 3 });
     ctx.font = style;

@@ -145,6 +145,10 @@ const TITLE_PX = { alone: 32, withDevice: 48, line: 20 };
 
 export const laneWord = (lane) => lane.split(" ")[0];
 
+/** A lane's name in the language of the page; names of gRPC, TensorFlow and the user stay. */
+export const laneTitle = (label, words) =>
+  [words.lanes?.[laneWord(label)] ?? laneWord(label), ...label.split(" ").slice(1)].join(" ");
+
 /** Calls are told by the transfers they carry: many at once are thin lines until unfolded. */
 export const isFolded = (lane, count, unfolded, task) =>
   laneWord(lane) === "rpc" && count > 2 && !unfolded.has(`${task} ${lane}`);

@@ -2,6 +2,7 @@
 // screen reader gets, and anyone who presses L.
 
 import { formatBytes, formatNs, grouped } from "./core.mjs";
+import { laneTitle } from "./timeline_model.mjs";
 
 const MOST_STALLS = 12;
 const MOST = 400; // a longer table is no easier to read than the picture
@@ -27,7 +28,7 @@ export function rowsOf(view) {
     const row = shown.get(tile.row[i]);
     if (!row || tile.start[i] + tile.duration[i] < from || tile.start[i] > to) continue;
     rows.push({
-      i, task: row.task, lane: row.label, name: tile.names[tile.name[i]],
+      i, task: row.task, lane: laneTitle(row.label, view.words), name: tile.names[tile.name[i]],
       op: tile.ops[tile.op[i]], start: tile.start[i] - origin, duration: tile.duration[i],
       wait: tile.wait[i], bytes: tile.bytes[i],
     });

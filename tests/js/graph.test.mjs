@@ -229,3 +229,13 @@ test("opening and folding a scope are each other's opposite, and live in the add
     assert.equal(folds.writeFolds(search, back(changed, id)), "?step=3");
   }
 });
+
+test("a box alone opens on its first tile, where that would lie outside of what is seen", () => {
+  const of = { bands: [{ id: "w CPU:0", box: "w" }, { id: "p CPU:0", box: "p" }], tiles: [
+    { band: "p CPU:0", x: 20 }, { band: "w CPU:0", x: 500 }, { band: "w CPU:0", x: 640 },
+  ] };
+  assert.equal(graph.openingX(of, { id: "w" }, -10, 400), 500 - 2 * graph.TILE);
+  assert.equal(graph.openingX(of, { id: "w" }, -10, 2000), -10);
+  assert.equal(graph.openingX(of, { id: "p" }, -10, 400), -10);
+  assert.equal(graph.openingX({ bands: [], tiles: [] }, { id: "w" }, -10, 400), -10);
+});

@@ -94,7 +94,8 @@ test("no label lies on a line, a lifeline or a bar", () => {
     const boxes = boxesOf(units);
     assert.ok(boxes.length > 2);
     const lines = [
-      ...units.flatMap((unit) => unit.lines), ...lanes.map(({ x }) => ({ from: [x, 0], to: [x, foot] })),
+      ...units.flatMap((unit) => unit.lines),
+      ...lanes.map(({ x }) => ({ from: [x, 0], to: [x, foot] })),
       ...units.flatMap((unit) => unit.bars).map(({ x, y, width, height }) => (
         { from: [x, y], to: [x + width, y + height] })),
     ];

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  awayFrom, boxAt, clampWindow, devicesOf, instantText, layoutRows, leadingSteps, neighbour,
+  awayFrom, boxAt, clampWindow, devicesOf, instantText, laneTitle, layoutRows, leadingSteps,
+  neighbour,
   niceStep, outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkMarks, walkRow,
 } from "../../assets/timeline_model.mjs";
 
@@ -226,4 +227,12 @@ test("arrow keys go along a row, and to what is nearest in time in the next", ()
   assert.equal(neighbour(tile, rows, orders, 0, -1, 0), 0);
   assert.equal(neighbour(tile, rows, orders, 1, 0, 1), 3);
   assert.equal(neighbour(tile, rows, orders, 4, 0, -1), 2);
+});
+
+test("lanes are called in the language of the page, what TensorFlow and gRPC call them stays", () => {
+  const words = { lanes: { executor: "执行器" } };
+  assert.equal(laneTitle("executor (2)", words), "执行器 (2)");
+  assert.equal(laneTitle("executor", words), "执行器");
+  assert.equal(laneTitle("rpc", words), "rpc");
+  assert.equal(laneTitle("stream 7", {}), "stream 7");
 });

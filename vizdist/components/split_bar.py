@@ -11,12 +11,17 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, percentages
 
 
-def split_bars(splits: Sequence[TaskSplit], lang: Lang) -> Component:
-    """Asynchronous workers each run a step of the same number; their numbers stand side by side."""
+def split_bars(splits: Sequence[TaskSplit], lang: Lang, *, is_explained: bool = False) -> Component:
+    """Asynchronous workers each run a step of the same number; their numbers stand side by side.
+
+    `is_explained`: what is left over says in a line what it is, where a card has the room.
+    """
     names = [name for name in CLASSES if any(split.parts[name] for split in splits)]
     numbers = _legend(names, splits[0], lang) if len(splits) == 1 else _table(names, splits, lang)
     rows = [_row(split, len(splits) > 1, lang) for split in splits]
-    return html.Div([html.Div(rows, className="splits"), numbers])
+    note = html.P(t("shell.class_note.other", lang), className="split-note")
+    is_noted = is_explained and "other" in names
+    return html.Div([html.Div(rows, className="splits"), numbers, *([note] if is_noted else [])])
 
 
 def _row(split: TaskSplit, named: bool, lang: Lang) -> Component:

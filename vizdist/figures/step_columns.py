@@ -13,6 +13,7 @@ MS = 1_000_000
 SPACED = 60  #: from so many columns on they stand without gaps and outlines
 LEAST = 12  #: fewer columns are no wider than so many would be
 MANY_TICKS = 24  #: up to so many every column has its number
+BESIDE = 0.55  #: of a column, from its middle to what stands beside it
 STICKS_OUT = 3.0  #: times the median up to which columns are drawn whole
 REMARK = 0.42  #: of all columns, the width of a remark beside one on a narrow screen
 
@@ -124,8 +125,9 @@ def _remark(
     figure: go.Figure, column: TaskSplit, text: str, top: float, theme: Theme, on_left: bool
 ) -> None:
     figure.add_annotation(
-        x=column.step.number, y=top * 1.02 / MS, text=plain(text), showarrow=False,
-        xanchor="right" if on_left else "left", yanchor="top", xshift=-12 if on_left else 12,
+        x=column.step.number + (-BESIDE if on_left else BESIDE), y=top * 1.02 / MS,
+        text=plain(text), showarrow=False,
+        xanchor="right" if on_left else "left", yanchor="top", xshift=-4 if on_left else 4,
         bgcolor=TOKENS[theme]["panel"],
         font={"size": 12 * SCALE[theme], "weight": 600, "color": TOKENS[theme]["ink"]},
     )  # fmt: skip

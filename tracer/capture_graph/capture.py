@@ -185,8 +185,11 @@ def _rows(batch: Batch) -> dict[str, Tensor]:
 
 
 def variables_of(graph: Graph) -> tuple[Node, ...]:
-    """The variables of a graph in creation order, the order in which strategies deal them out."""
-    return tuple(node for node in graph.nodes if node.op in HANDLES)
+    """The variables of a graph in creation order, the order in which strategies deal them out.
+
+    Without those that a client has for itself (`_local`): nobody saves them or waits for them.
+    """
+    return tuple(n for n in graph.nodes if n.op in HANDLES and not n.attrs.get("_local"))
 
 
 def capture_step(

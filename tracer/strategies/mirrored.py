@@ -58,18 +58,15 @@ class Mirrored:
         site: Site,
         building: Building,
     ) -> DistributedStep:
-        distribution = Distribution(
-            GraphBuilder(),
-            replica_devices(site),
-            cross_device_from(site.options),
-            building=building,
-        )
+        devices = replica_devices(site)
+        cross_device = cross_device_from(site.options, devices)
+        distribution = Distribution(GraphBuilder(), devices, cross_device, building=building)
         return StepBuilder(distribution, steps, shares).build()
 
 
-def replica_devices(site: Site) -> tuple[str, ...]:
-    """Full names: every GPU of the task, else every CPU."""
-    local = TaskName(LOCALHOST, 0)
+def replica_devices(site: Site, task: TaskName | None = None) -> tuple[str, ...]:
+    """Full names: every GPU of the task, else every CPU. The only task where none is named."""
+    task = task or TaskName(LOCALHOST, 0)
     gpus = [each for each in site.devices if not each.startswith("cpu")]
     kind = "GPU" if gpus else "CPU"
-    return tuple(str(local.device(kind, number)) for number in range(len(gpus or site.devices)))
+    return tuple(str(task.device(kind, number)) for number in range(len(gpus or site.devices)))

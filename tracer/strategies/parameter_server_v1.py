@@ -1,4 +1,4 @@
-"""ParameterServerStrategy V1: between-graph, asynchronous (TF `parameter_server_strategy.py`).
+"""ParameterServerStrategy V1: between-graph (TF `parameter_server_strategy.py`).
 
     ps:0        w1  b1 ──read──►┐         ┌──gradient──► apply
                                 ▼         │
@@ -9,29 +9,38 @@ Every worker builds the same graph and is master of its own session. Variables g
 the ps tasks in creation order (`replica_device_setter`), everything else to the worker itself. What
 crosses in a step is each variable once and each gradient once: 2·S bytes. A worker may apply a
 gradient to a variable that others have moved since it was read; by how many versions is its
-*staleness*.
+*staleness*. With `sync=true` updates take the mean of the workers' gradients: see `sync_replicas`.
+
+Devices of one worker are replicas that are in step with each other. The worker sums their gradients
+on its CPU and sends the sums, so that a variable takes one update (TF's `AggregatingVariable`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tracer.capture_graph.capture import CapturedStep
+from tracer.capture_graph.capture import CapturedStep, variables_of
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import Graph
+from tracer.model.graph import Graph, Input
+from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option
 from tracer.passes.device_setter import replica_device_setter
-from tracer.strategies.distributed_step import DistributedStep
-from tracer.strategies.distribution import Building
+from tracer.strategies.cross_device import ReductionToOneDevice
+from tracer.strategies.distributed_step import DistributedStep, a_step
+from tracer.strategies.distribution import Building, Distribution
 from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.mirrored import replica_devices
+from tracer.strategies.step_builder import StepBuilder
 from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    StrategyError,
     Topology,
     count,
     devices_of,
     function_inputs,
     of_task,
 )
+from tracer.strategies.sync_replicas import Rounds, synchronous
 
 
 class ParameterServerV1:
@@ -39,7 +48,10 @@ class ParameterServerV1:
     says = (
         "Variables on ps tasks, each worker steps on its own: asynchronous, gradients may be stale."
     )
-    options: Mapping[str, Option] = {}
+    options: Mapping[str, Option] = {
+        "sync": Option(False, "an update waits for all workers and takes their mean"),
+        "backup_workers": Option(0, "workers that no update waits for (with sync)", least=0),
+    }
     is_local = False
 
     def cluster(self, topology: Topology) -> ClusterSpec:
@@ -62,7 +74,8 @@ class ParameterServerV1:
         )
 
     def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
-        return function_inputs(dataset_of, self.role(site.task, site.cluster))
+        role = self.role(site.task, site.cluster)
+        return function_inputs(dataset_of, role, len(replica_devices(site, site.task)))
 
     def build(
         self,
@@ -71,9 +84,77 @@ class ParameterServerV1:
         site: Site,
         building: Building,
     ) -> DistributedStep:
-        del shares, building
-        (step,) = steps
-        assert step is not None, "a step without rows is left out"
-        setter = replica_device_setter(site.cluster, of_task(site.task))
-        graph = Graph(node.with_(requested_device=setter(node)) for node in step.graph.nodes)
-        return DistributedStep.alone(step, graph)
+        step = (
+            _alone(a_step(steps), site)
+            if len(steps) == 1
+            else _several(steps, shares, site, building)
+        )
+        rounds = _rounds(site, self.role(site.task, site.cluster))
+        return step if rounds is None else synchronous(step, rounds)
+
+
+def _rounds(site: Site, role: Role) -> Rounds | None:
+    """None: nobody waits for anybody. Raises StrategyError."""
+    workers, backup = role.num_replicas, int(site.options.get("backup_workers", 0))
+    if not site.options.get("sync"):
+        if backup:
+            raise StrategyError(
+                f"backup_workers={backup}: without sync=true no update waits for any worker; give "
+                "both options, or neither"
+            )
+        return None
+    if backup >= workers:
+        raise StrategyError(
+            f"backup_workers={backup} of {workers} workers: an update needs at least one gradient; "
+            f"leave at most {workers - 1} of them as backup"
+        )
+    return Rounds(site.task, role.is_chief, workers, workers - backup)
+
+
+def _alone(step: CapturedStep, site: Site) -> DistributedStep:
+    setter = replica_device_setter(site.cluster, of_task(site.task))
+    graph = Graph(node.with_(requested_device=setter(node)) for node in step.graph.nodes)
+    return DistributedStep.alone(step, graph)
+
+
+def _several(
+    steps: Sequence[CapturedStep | None], shares: Sequence[float], site: Site, building: Building
+) -> DistributedStep:
+    """A replica a device."""
+    servers, host = _servers(a_step(steps).graph, site), str(site.task.device("CPU", 0))
+    distribution = Distribution(
+        GraphBuilder(),
+        replica_devices(site, site.task),
+        ReductionToOneDevice(host),
+        copies_on=lambda name: (servers[name],),
+        building=building,
+    )
+    return _SumsOnWorker(distribution, steps, shares, host).build()
+
+
+def _servers(graph: Graph, site: Site) -> Mapping[str, str]:
+    """Of each variable its ps; a slot goes with its variable."""
+    setter = replica_device_setter(site.cluster, of_task(site.task))
+    servers: dict[str, str] = {}
+    for node in variables_of(graph):
+        beside = [name for name in node.colocated_with if name != node.name]
+        servers[node.name] = servers[beside[0]] if beside else setter(node)
+    return servers
+
+
+class _SumsOnWorker(StepBuilder):
+    """What the replicas make for a variable becomes one tensor on `host` before it crosses."""
+
+    def __init__(
+        self,
+        distribution: Distribution,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        host: str,
+    ) -> None:
+        self._host = host
+        super().__init__(distribution, steps, shares)
+
+    def _mean(self, values: list[Input], device: str, aggregation: str) -> Input:
+        del device
+        return super()._mean(values, self._host, aggregation)

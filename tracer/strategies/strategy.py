@@ -125,11 +125,13 @@ def local_cluster(topology: Topology, strategy: str) -> ClusterSpec:
     return ClusterSpec.of_counts(worker=1)
 
 
-def function_inputs(dataset_of: DatasetOf, role: Role) -> Iterator[StepInput]:
-    """Of a client with one replica that steps on its own: its share, batch by batch."""
+def function_inputs(dataset_of: DatasetOf, role: Role, replicas: int = 1) -> Iterator[StepInput]:
+    """Of a client that steps on its own: its share, a batch for each replica."""
     context = InputContext(role.num_replicas, role.replica, 1)
     return distribute_from_function(
-        lambda context: dataset_of(context.input_pipeline_id, context.num_input_pipelines), context
+        lambda context: dataset_of(context.input_pipeline_id, context.num_input_pipelines),
+        context,
+        replicas,
     )
 
 

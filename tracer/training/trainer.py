@@ -190,7 +190,10 @@ class Trainer:
         self._aside = self._open_session(graph, NO_TRACING)
         self._beside += [self._aside, self._saver]
         ready = self._ready_again if self._round.has_begun else self._ready
-        self._done = line.line_up(ready(line))
+        told = ready(line)
+        if self._built.local_init:
+            self._aside.run(self._built.local_init)
+        self._done = line.line_up(told)
 
     def _open(self, given: StepInput, signature: str, why: str) -> _OpenStep:
         built = self._unopened.get(signature) or self._built_for(given, signature, why)
@@ -216,9 +219,9 @@ class Trainer:
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
         session = self._open_session(built.graph, in_step)
         record = {"vizdist.loss": built.loss}
-        if built.losses:
-            record["vizdist.replica.losses"] = built.losses
-        fetches = (built.loss, built.train, *([built.losses] if built.losses else []))
+        told = {"vizdist.replica.losses": built.losses, "vizdist.global_step": built.global_step}
+        record |= {name: fetch for name, fetch in told.items() if fetch}
+        fetches = (built.train, *record.values())
         try:
             run = session.make_callable(fetches, built.feeds, record)
         except StepError:
@@ -233,15 +236,19 @@ class Trainer:
             next_input(inputs, number, recorder, NO_TRACING.run)
         began = time.perf_counter()
         try:
-            for number in range(self._done + 1, fit.steps + 1):
+            reached = self._done
+            while reached < fit.steps:
+                number = self._done + 1
                 line.on_step(number)
                 self._context = self._context_of(number)
                 given = next_input(inputs, number, recorder, self._context)
                 step = self._steps.step_for(given)
-                loss = step.run(*self._feeds(step.built, given, number))[0]
+                _, loss, *others = step.run(*self._feeds(step.built, given, number))
                 assert loss is not None
                 self._losses[number] = loss.item()
                 self._done = number
+                counted = others[-1] if step.built.global_step else None
+                reached = number if counted is None else int(counted)
                 self._save_if_due(number)
         finally:
             fitted.seconds += time.perf_counter() - began

@@ -1,0 +1,175 @@
+"""Workers that step together take the very steps that one takes alone, by way of their servers."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.clusters import RUN_ID, TestCluster, cluster_kind, running_cluster, start_cluster
+from tests.fakes import SpanData
+from tests.strategies.loss_curve import STEPS, curve, perceptron
+from tracer.capture_graph.capture import Batch, Evaluation
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.option import Value
+from tracer.model.step import RendezvousKey
+from tracer.model.trace_policy import TracePolicy
+from tracer.strategies.distributed_step import DistributedStep, captured_steps, shares_of
+from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import Site, Topology
+from tracer.training.trainer import Fit, Fitted, Trainer, sessions_of, tracing_of
+from tracer.workloads.workload import Workload
+
+__all__ = ["cluster_kind", "start_cluster"]
+
+S_BYTES = 4 * (64 * 32 + 32 + 32 * 10 + 10)  #: of the variables of the perceptron
+STRATEGY = STRATEGIES["parameter_server_v1"]
+UPDATE = "ResourceApplyMomentum"
+_HALVES = slice(0, 32), slice(32, 64)
+Options = Mapping[str, Value]
+
+
+def halves(momentum: float, workers: int) -> Workload:
+    """The golden batches, of which each worker gets its rows."""
+    whole = perceptron(momentum)
+
+    def batches(_seed: int, worker: int, of: int) -> Iterator[Batch]:
+        return ((x[worker::of], y[worker::of]) for x, y in whole.batches(0, 0, 1))
+
+    return replace(whole, batches=batches)
+
+
+def of_devices(momentum: float) -> Workload:
+    """The golden batches for one worker with two devices, each of which takes a half."""
+    whole = perceptron(momentum)
+
+    def batches(_seed: int, _worker: int, _of: int) -> Iterator[Batch]:
+        return ((x[at], y[at]) for x, y in whole.batches(0, 0, 1) for at in _HALVES)
+
+    return replace(whole, batches=batches)
+
+
+def client_of(
+    cluster: TestCluster,
+    spec: ClusterSpec,
+    workload: Workload,
+    task: TaskName,
+    devices: tuple[str, ...],
+    options: Options,
+    steps: int,
+) -> Fitted:
+    """The client loop of one worker."""
+    site = Site(task, spec, devices, options)
+    inputs = partial(STRATEGY.inputs, partial(workload.dataset, 0), site)
+    capture = workload.step_capture(0)
+
+    def step(
+        given: StepInput, evaluation: Evaluation | None, building: Building
+    ) -> DistributedStep:
+        captured = captured_steps(capture, given, evaluation)
+        shares = shares_of([len(each) for each in given.replicas], given.global_batch)
+        return STRATEGY.build(captured, shares, site, building)
+
+    trainer = Trainer(
+        sessions_of(cluster.tasks.masters[task]),
+        step,
+        next(inputs()),
+        None,
+        tracing_of(cluster.tracing.recorder, RUN_ID, task, TracePolicy("all")),
+        Fit(steps, is_chief=task.index == 0, replica=task.index),
+    )
+    with closing(trainer):
+        return trainer.run(inputs)
+
+
+def trained(
+    cluster: TestCluster,
+    spec: ClusterSpec,
+    momentum: float = 0.0,
+    devices: tuple[str, ...] = ("cpu:0",),
+    steps: int = STEPS,
+    **options: Value,
+) -> list[Fitted]:
+    """What each worker came to."""
+    tasks = [task for task in spec.tasks() if task.job == "worker"]
+    workload = halves(momentum, len(tasks))
+    run = partial(client_of, cluster, spec, workload)
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        return list(
+            pool.map(lambda task: run(task, devices, {"sync": True, **options}, steps), tasks)
+        )
+
+
+def cluster_of(workers: int, ps: int) -> ClusterSpec:
+    return STRATEGY.cluster(Topology(workers=workers, ps=ps))
+
+
+@pytest.mark.parametrize(
+    ("momentum", "ps"), [pytest.param(0.0, 1, marks=pytest.mark.slow), (0.9, 2)]
+)
+def test_two_workers_with_half_a_batch_each_take_tensorflows_steps(
+    start_cluster: Callable[..., TestCluster], momentum: float, ps: int
+) -> None:
+    spec = cluster_of(2, ps)
+    one, other = trained(start_cluster(spec), spec, momentum)
+    means = [(a + b) / 2 for a, b in zip(one.losses, other.losses, strict=True)]
+    assert means == pytest.approx(curve(momentum, 1), abs=2e-6)
+
+
+def test_a_step_moves_every_variable_and_gradient_once_a_worker() -> None:
+    spec = cluster_of(2, 2)
+    with running_cluster("near", spec) as cluster:
+        trained(cluster, spec, steps=3)
+        cluster.leave()
+        numbers = 8 * 2 * (2 + 1)  # the local step to each ps, and the next one back
+        assert bytes_in_step(cluster.spans("rendezvous.recv"), 2) == 2 * S_BYTES * 2 + numbers
+
+
+def test_a_worker_sums_over_its_devices_before_it_sends() -> None:
+    spec = cluster_of(1, 1)
+    devices = ("cpu:0", "cpu:1")
+    own = {TaskName("worker", 0): devices}
+    with running_cluster("near", spec, devices=own) as cluster:
+        asynchronous = client_of(
+            cluster, spec, of_devices(0.9), TaskName("worker", 0), devices, {}, STEPS
+        )
+        cluster.leave()
+        assert bytes_in_step(cluster.spans("rendezvous.recv"), 2) == S_BYTES * (2 + 1)
+        updates = [s for s in cluster.spans("op.run") if s.attributes["vizdist.op"] == UPDATE]
+        assert len(updates) == 4 * STEPS
+    assert asynchronous.losses == pytest.approx(curve(0.9, 1), abs=2e-6)
+
+
+def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> None:
+    spec = cluster_of(3, 1)
+    with running_cluster("near", spec) as cluster:
+        chief, *others = trained(cluster, spec, backup_workers=1)
+        cluster.leave()
+        applied = [s for s in cluster.spans("op.run") if s.name.endswith("grad_accum/apply")]
+        steps = cluster.spans("session.run")
+    assert len(chief.losses) == STEPS
+    assert sum(len(each.losses) for each in others) == 2 * STEPS  # a token each
+    dropped = sum(bool(span.attributes.get("vizdist.dropped")) for span in applied)
+    assert len(applied) - dropped >= 4 * 2 * STEPS
+    counted = {int(span.attributes["vizdist.global_step"]) for span in steps}
+    assert counted >= {*range(1, STEPS + 1)}
+
+
+def bytes_in_step(recvs: Sequence[SpanData], number: int) -> int:
+    return sum(
+        int(span.attributes.get("vizdist.bytes", 0))
+        for span in recvs
+        if span.attributes.get("vizdist.step.number") == number
+        and span.attributes["vizdist.edge.kind"] in ("data", "control")
+        and _tasks_of(span.attributes["vizdist.rendezvous.key"]) == 2
+    )
+
+
+def _tasks_of(key: object) -> int:
+    """Of how many tasks the two ends are."""
+    ends = RendezvousKey.parse(str(key))
+    return len({end.rpartition("/device:")[0] for end in (ends.src_device, ends.dst_device)})

@@ -1,0 +1,265 @@
+"""Synchronous training on parameter servers (TF `sync_replicas_optimizer.py`).
+
+    ps:0       w/grad_accum ◄── gradients, each with the step it was made in; stale ones are dropped
+               w ◄─ update ◄─ their mean, once enough are in ─► global_step + 1 ─► sync_token_q
+    worker:0   forward · backward ─► gradients · makes the update (the chief)
+    worker:1   forward · backward ─► gradients · waits for a token: the new step
+
+Every worker puts its gradients into accumulators beside the variables, with its *local step*. The
+chief takes the mean of the first `workers - backup_workers` of each, updates, and gives every other
+worker a token, with which that begins its next step. What comes from a backup worker after that is
+older than the accumulator's step, and is dropped and counted.
+
+In TF the update is the work of a queue runner, a further thread of the chief; here it is part of
+the chief's step, so that one step shows all of it. The chief therefore needs no token.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tracer.capture_graph.state import const, together
+from tracer.model.cluster import DeviceSpec, TaskName
+from tracer.model.graph import Graph, Input, Node, TensorSpec
+from tracer.model.literal import literal_of
+from tracer.strategies.distributed_step import DistributedStep, a_step
+from tracer.strategies.step_parts import Slot, StepParts
+
+GLOBAL_STEP, LOCAL_STEP, TOKENS = "global_step", "sync_rep_local_step", "sync_token_q"
+LOCAL_INIT = "local_init"
+_STEP = TensorSpec("int64", ())
+_PHASE = {"_phase": "update"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Who takes part: `worker` builds the graph; `wanted` gradients of `workers` make an update."""
+
+    worker: TaskName
+    is_chief: bool
+    workers: int
+    wanted: int
+
+    @property
+    def device(self) -> str:
+        return str(DeviceSpec(self.worker.job, self.worker.index))
+
+
+def synchronous(step: DistributedStep, rounds: Rounds) -> DistributedStep:
+    """The step of one worker, whose updates an asynchronous one would apply by itself."""
+    made = _Synchronous(step, rounds)
+    token = f"{made.token}:0"
+    return replace(step, graph=made.graph(), local_init=LOCAL_INIT, global_step=token)
+
+
+class _Synchronous:
+    token = "sync_token"  #: the step that comes next, on the worker
+
+    def __init__(self, step: DistributedStep, rounds: Rounds) -> None:
+        self._step = step
+        self._rounds = rounds
+        self._parts = StepParts(a_step(step.replicas))
+        self._built = step.graph
+        self._accumulators = self._named()
+
+    def graph(self) -> Graph:
+        step, updates = self._step, self._updates()
+        groups = {*self._built[step.train].control_inputs}  # of updates, where there are several
+        left_out = ({*self._parts.update} | groups) - {*updates} | {step.train, step.init}
+        nodes = [node for node in self._built.nodes if node.name not in left_out]
+        init = self._built[step.init]
+        made = [*self._steps(), *self._gathering(), *self._proceeding()]
+        if self._rounds.is_chief:
+            made += self._deciding()
+        targets = [
+            init.with_(control_inputs=(*init.control_inputs, f"{GLOBAL_STEP}/Assign")),
+            self._train(),
+            Node(LOCAL_INIT, "NoOp", control_inputs=tuple(self._starts())),
+        ]
+        return Graph([updates.get(n.name, n) for n in (*nodes, *made, *targets)])
+
+    def _named(self) -> dict[tuple[str, Input], str]:
+        """(variable, gradient) → the name of its accumulator."""
+        named: dict[tuple[str, Input], str] = {}
+        for slot in self._parts.gradients:
+            owner = self._owner(slot)
+            known = owner, self._gradient(slot)
+            count = sum(variable == owner for variable, _ in named)
+            named.setdefault(known, f"{owner}/grad_accum{f'_{count}' if count else ''}")
+        return named
+
+    def _owner(self, slot: Slot) -> str:
+        """What serves several variables is gathered beside the first."""
+        name = self._parts.owner(slot[0])
+        if not name:
+            return next(iter(self._parts.graph.nodes)).name
+        return next(iter(self._parts.graph[name].colocated_with), name)
+
+    def _gradient(self, slot: Slot) -> Input:
+        return self._built[slot[0]].inputs[slot[1]]
+
+    def _updates(self) -> Mapping[str, Node]:
+        """What this worker updates: the chief all, from what it takes; others what is their own."""
+        parts = self._parts
+        own = [name for name in parts.updates if not parts.is_trained(parts.owner(name))]
+        kept = {n: self._built[n] for name in own for n in parts.update_of(name)}
+        if self._rounds.is_chief:
+            kept |= {name: self._from_taken(self._built[name]) for name in parts.update}
+        return kept
+
+    def _from_taken(self, node: Node) -> Node:
+        inputs = list(node.inputs)
+        for number, source in enumerate(inputs):
+            if (slot := (node.name, number)) in self._parts.gradients:
+                inputs[number] = Input(f"{self._accumulators[self._owner(slot), source]}/take")
+        return node.with_(inputs=tuple(inputs))
+
+    def _steps(self) -> Iterator[Node]:
+        """The steps of the run and of the worker, and the queue of those that begin."""
+        server = str(DeviceSpec("ps", 0))
+        yield self._variable(GLOBAL_STEP, server)
+        yield const(f"{GLOBAL_STEP}/Initializer", literal_of("int64", 0), together(GLOBAL_STEP))
+        yield self._assigned(GLOBAL_STEP, "Assign", Input(f"{GLOBAL_STEP}/Initializer"))
+        yield _read(GLOBAL_STEP, "Read")
+        yield self._variable(LOCAL_STEP, self._rounds.device, _local=True)
+        yield self._assigned(LOCAL_STEP, "Assign", Input(f"{GLOBAL_STEP}/Read"))
+        yield _read(LOCAL_STEP, "Read")
+        queue = {"component_types": ["int64"], "shapes": [[]], "capacity": -1}
+        yield Node(
+            TOKENS,
+            "FIFOQueueV2",
+            requested_device=server,
+            attrs={**queue, "shared_name": TOKENS},
+            specs=(TensorSpec("resource", ()),),
+        )
+
+    def _gathering(self) -> Iterator[Node]:
+        """An accumulator beside each variable, and what this worker puts in."""
+        for (variable, gradient), name in self._accumulators.items():
+            spec = self._built[gradient.node].specs[gradient.port]
+            attrs = {"dtype": spec.dtype, "shape": list(spec.shape), "shared_name": name}
+            resource = (TensorSpec("resource", ()),)
+            yield Node(
+                name,
+                "ResourceConditionalAccumulator",
+                attrs={**attrs, "reduction_type": "MEAN", **together(variable)},
+                specs=resource,
+            )
+            yield self._beside(
+                name, "apply", "ApplyGradient", (Input(f"{LOCAL_STEP}/Read"), gradient), spec
+            )
+
+    def _deciding(self) -> Iterator[Node]:
+        """What the chief does: take, update, count the step, tell the others."""
+        for (variable, gradient), name in self._accumulators.items():
+            spec = self._built[gradient.node].specs[gradient.port]
+            wanted = const(
+                f"{name}/num_required",
+                literal_of("int32", self._rounds.wanted),
+                {**together(variable), **_PHASE},
+            )
+            yield wanted
+            taken = self._beside(name, "take", "TakeGradient", (Input(wanted.name),), spec)
+            yield taken.with_(specs=(spec,))
+            step = (Input(f"{GLOBAL_STEP}/Read"),)
+            yield self._beside(name, "SetGlobalStep", "SetGlobalStep", step, _STEP)
+        one = const(f"{GLOBAL_STEP}/one", literal_of("int64", 1), together(GLOBAL_STEP))
+        yield one
+        counted = self._assigned(GLOBAL_STEP, "AssignAdd", Input(one.name), "AssignAddVariableOp")
+        yield counted.with_(control_inputs=tuple(self._trained()))
+        yield _read(GLOBAL_STEP, "Updated").with_(control_inputs=(counted.name,))
+        if self._rounds.workers > 1:
+            yield from self._tokens()
+
+    def _tokens(self) -> Iterator[Node]:
+        beside = {**together(GLOBAL_STEP), **_PHASE}
+        dims = const(f"{TOKENS}/dims", literal_of("int32", [self._rounds.workers - 1]), beside)
+        yield dims
+        yield Node(
+            f"{TOKENS}/Fill",
+            "Fill",
+            (Input(dims.name), Input(f"{GLOBAL_STEP}/Updated")),
+            attrs={"T": "int64", "index_type": "int32", **beside},
+            specs=(TensorSpec("int64", (self._rounds.workers - 1,)),),
+        )
+        inputs = Input(TOKENS), Input(f"{TOKENS}/Fill")
+        yield Node(f"{TOKENS}/EnqueueMany", "QueueEnqueueManyV2", inputs, attrs=_PHASE)
+
+    def _proceeding(self) -> Iterator[Node]:
+        """The step that this worker goes on with: the chief's is the new one, others await it."""
+        step = Input(f"{GLOBAL_STEP}/Updated")
+        if not self._rounds.is_chief:
+            dequeue = Node(
+                f"{TOKENS}/Dequeue",
+                "QueueDequeueV2",
+                (Input(TOKENS),),
+                tuple(f"{name}/apply" for name in self._accumulators.values()),
+                attrs={"component_types": ["int64"], **_PHASE},
+                specs=(_STEP,),
+            )
+            yield dequeue
+            step = Input(dequeue.name)
+        yield Node(
+            self.token,
+            "Identity",
+            (step,),
+            requested_device=self._rounds.device,
+            attrs={"T": "int64", **_PHASE},
+            specs=(_STEP,),
+        )
+        yield self._assigned(LOCAL_STEP, "Update", Input(self.token)).with_(
+            control_inputs=(f"{LOCAL_STEP}/Read",)
+        )
+
+    def _starts(self) -> Iterator[str]:
+        """What each client runs once the variables are there."""
+        yield f"{LOCAL_STEP}/Assign"
+        if self._rounds.is_chief:
+            yield from (f"{name}/SetGlobalStep" for name in self._accumulators.values())
+
+    def _train(self) -> Node:
+        parts, rounds = self._parts, self._rounds
+        trained = {*self._trained()}
+        own = [name for name in parts.updates if name not in trained]
+        ends = [f"{LOCAL_STEP}/Update", *own]
+        if rounds.is_chief:
+            ends += [f"{name}/apply" for name in self._accumulators.values()]
+            ends += [f"{TOKENS}/EnqueueMany"] * (rounds.workers > 1)
+        return self._built[self._step.train].with_(control_inputs=tuple(ends))
+
+    def _trained(self) -> list[str]:
+        """The updates that wait for gradients."""
+        parts = self._parts
+        return [name for name in parts.updates if parts.is_trained(parts.owner(name))]
+
+    def _beside(
+        self, accumulator: str, name: str, op: str, inputs: tuple[Input, ...], spec: TensorSpec
+    ) -> Node:
+        return Node(
+            f"{accumulator}/{name}",
+            f"ResourceAccumulator{op}",
+            (Input(accumulator), *inputs),
+            attrs={"dtype": spec.dtype, **_PHASE},
+        )
+
+    def _variable(self, name: str, device: str, **attrs: Any) -> Node:
+        own = {"dtype": "int64", "shape": [], "shared_name": name, "container": "", **attrs}
+        return Node(
+            name,
+            "VarHandleOp",
+            requested_device=device,
+            attrs={**own, **together(name)},
+            specs=(TensorSpec("resource", ()),),
+        )
+
+    def _assigned(
+        self, variable: str, name: str, value: Input, op: str = "AssignVariableOp"
+    ) -> Node:
+        attrs = {"dtype": "int64", **together(variable), **_PHASE}
+        return Node(f"{variable}/{name}", op, (Input(variable), value), attrs=attrs)
+
+
+def _read(variable: str, name: str) -> Node:
+    attrs = {"dtype": "int64", **together(variable), **_PHASE}
+    inputs = (Input(variable),)
+    return Node(f"{variable}/{name}", "ReadVariableOp", inputs, attrs=attrs, specs=(_STEP,))

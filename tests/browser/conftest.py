@@ -1,11 +1,14 @@
 """One server and one Chromium for all browser tests; every test gets a tab of its own."""
 
+import itertools
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -27,6 +30,7 @@ FLAGS = (
     "--disable-sync",
 )
 AXE = Path(__file__).parent / "axe.min.js"
+_ASKED = itertools.count()
 
 expect.set_options(timeout=20_000)  # ms; the machine is shared, and a bound is not a budget
 
@@ -72,6 +76,18 @@ def serving(library: Library, prefix: str = "/") -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
+def serve() -> Iterator[Callable[[Path], Dashboard]]:
+    """`serve(folder)`: pages of a run, all from one server, so that scripts are compiled once."""
+    library = Library([])
+    for url in serving(library):
+        yield partial(_shown, library, url)
+
+
+def _shown(library: Library, url: str, folder: Path) -> Dashboard:
+    return Dashboard(url, library.add(folder))
+
+
+@pytest.fixture(scope="package")
 def training_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty steps of one worker and one ps, every 1.5 µs one."""
     steps = [span for n in range(20) for span in training_step(n + 1, at=n * 1500)]
@@ -92,7 +108,7 @@ def tab(chromium: BrowserContext) -> Iterator[Callable[..., Page]]:
     """Opens pages; at the end no script failed, nothing left this host, nothing is remembered."""
     faults: list[str] = []
 
-    def open_tab(url: str, width: int = 1440, height: int = 900) -> Page:
+    def open_tab(url: str, width: int = 1440, height: int = 900, is_lost: bool = False) -> Page:
         page = chromium.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.on("pageerror", lambda error: faults.append(str(error)))
@@ -100,7 +116,7 @@ def tab(chromium: BrowserContext) -> Iterator[Callable[..., Page]]:
         page.on("request", lambda r: _note_foreign(r.url, faults))
         page.goto(url)
         page.wait_for_selector("main > *", timeout=20_000)
-        return page
+        return page if is_lost else listening(page)  # what is not there has no name either
 
     yield open_tab
     for page in chromium.pages:
@@ -112,6 +128,44 @@ def tab(chromium: BrowserContext) -> Iterator[Callable[..., Page]]:
 def _note_foreign(url: str, faults: list[str]) -> None:
     if not url.startswith(("http://127.0.0.1:", "data:", "blob:")):
         faults.append(f"asked {url}")
+
+
+def listening(page: Page) -> Page:
+    """The page once its shell hears keys and clicks: it names the tab as it begins to listen."""
+    page.wait_for_function("() => document.title !== 'vizdist'")
+    return page
+
+
+def reload(page: Page) -> None:
+    page.reload()
+    listening(page)
+
+
+def told(page: Page, holds: str = "s => s.ready") -> dict[str, Any]:
+    """What the canvas says of itself once `holds`, a function in JavaScript, is true of it.
+
+    It hears of a selection, a step or a stage on a way of its own: whoever reads it right after
+    such a change may read what was before.
+    """
+    script = f"() => {{ const s = window.__vizdist?.state(); return s && ({holds})(s) && s; }}"
+    found: dict[str, Any] = page.wait_for_function(script).json_value()
+    return found
+
+
+def still(page: Page, place: str) -> tuple[float, float]:
+    """A place on the page, an expression in JavaScript, once two frames find it alike."""
+    script = f"""(asked) => {{
+      const now = {place}, last = window.placeSeen;
+      window.placeSeen = {{ asked, at: String(now) }};
+      return now && last?.asked === asked && last.at === String(now) && now;
+    }}"""
+    x, y = page.wait_for_function(script, arg=next(_ASKED)).json_value()
+    return x, y
+
+
+def painted(page: Page) -> None:
+    """What was asked for before is on the canvas: it paints in the next frame."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def axe_faults(page: Page) -> list[str]:

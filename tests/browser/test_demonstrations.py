@@ -5,20 +5,18 @@ code with the page.
 """
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import Dashboard, told
+from tests.captured import Captured
 from tracer.model.trace_folder import Flag
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace, open_trace
 
@@ -50,30 +48,17 @@ class Shown(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Shown]]:
-    folders = {name: tmp_path_factory.mktemp("runs") / f"{name}.trace" for name in RUNS}
+def runs(captured: Captured, serve: Callable[[Path], Dashboard]) -> Mapping[str, Shown]:
+    shown = {}
     for name, words in RUNS.items():
-        capture([*words, "--out", str(folders[name])], fails=name == "bad")
-    for url in serving(Library([*folders.values()])):
-        yield {
-            name: Shown(f"{url}t/{path_id(folder)}", open_trace(folder))
-            for name, folder in folders.items()
-        }
-
-
-def capture(words: list[str], *, fails: bool) -> None:
-    command = [sys.executable, "-m", "tracer", "run", *words]
-    done = subprocess.run(command, check=False, timeout=120, capture_output=True, text=True)
-    assert done.returncode == int(fails), done.stderr
-
-
-def state(page: Page) -> dict[str, Any]:
-    told: dict[str, Any] = page.evaluate("window.__vizdist.state()")
-    return told
+        folder = captured(*words, exits=int(name == "bad"))
+        served = serve(folder)
+        shown[name] = Shown(f"{served.url}t/{served.run}", open_trace(folder))
+    return shown
 
 
 def ready(page: Page) -> Page:
-    page.wait_for_function("() => window.__vizdist?.state().ready")
+    told(page)
     return page
 
 
@@ -89,7 +74,7 @@ def test_one_run_goes_from_client_to_master_to_workers_through_caches_that_grow_
     expect(page.locator("#rendezvous-sequence")).to_contain_text("register_graph")
     graphs = page.locator("#rendezvous-caches tr", has_text="client graph").locator(".cell")
     steps = sorted({step.number for step in run.trace.steps})
-    assert graphs.count() == len(steps)
+    expect(graphs).to_have_count(len(steps))
     kinds = [str(cell.get_attribute("class")) for cell in graphs.all()]
     assert "miss" in kinds[0]
     assert all("hit" in kind for kind in kinds[1:])
@@ -107,13 +92,12 @@ def test_a_graph_is_pruned_placed_and_split_and_its_nodes_stay_themselves(
     assert table is not None
     counts = {stage: len(rows) for stage, rows in table.stages.items()}
     page = ready(run.page(tab, "graph", "&stage=full"))
-    assert state(page)["nodeCount"] == counts["full"]
+    told(page, f"s => s.stage === 'full' && s.nodeCount === {counts['full']}")
     before = page.evaluate("window.__vizdist.hold(1).tiles.map(tile => tile.id)")
     for stage in ("pruned", "placed", "worker", "device"):
         page.locator(f"#graph-stages [data-value={stage}]").click()
-        page.wait_for_function(f"() => window.__vizdist.state().stage === '{stage}'")
-        page.wait_for_function("() => !window.__vizdist.state().morphing")
-        assert state(page)["nodeCount"] == counts[stage]
+        shown = told(page, f"s => s.stage === '{stage}' && !s.morphing")
+        assert shown["nodeCount"] == counts[stage]
     names = {row.name for row in table.stages["full"]} & {
         row.name for row in table.stages["device"]
     }
@@ -131,7 +115,7 @@ def test_one_tensor_with_several_readers_crosses_once(tab: Tab, runs: Mapping[st
     page.locator(".mail-row[data-tensor=a][data-link='ps:0→worker:0']").click()
     page.locator("#strip a", has_text="Graph").click()
     ready(page)
-    page.wait_for_function("() => window.__vizdist.state().found")
+    told(page, "s => s.found")
     readers = page.locator("#graph-facts").get_by_role("listitem")
     graph = run.trace.graph()
     assert graph is not None
@@ -164,12 +148,12 @@ def test_a_mailbox_says_who_came_first(tab: Tab, runs: Mapping[str, Shown]) -> N
     expect(rows.first).to_be_visible()
     request = next(one for one in run.trace.steps if one.number == step)
     late = set(waiting_first(run.trace.spans(step=request)))
-    told = {
+    said = {
         str(row.get_attribute("data-key"))
         for row in rows.all()
         if row.locator(".mail-late").count()
     }
-    assert told == late
+    assert said == late
     rows.first.click()
     expect(page).to_have_url(re.compile("sel=key:"))
 
@@ -178,13 +162,13 @@ def test_a_step_tells_where_its_time_went(tab: Tab, runs: Mapping[str, Shown]) -
     run = runs["ps"]
     step = run.trace.steps[-1]
     page = ready(run.page(tab, "timeline", f"&step={step.number}"))
-    page.wait_for_function("() => window.__vizdist.state().path > 0")
+    told(page, "s => s.path > 0")
     expect(page.locator("#timeline-split")).to_contain_text(f"Step {step.number} took")
-    page.wait_for_function("() => window.__vizdist.state().standsOut > 0")
+    told(page, "s => s.standsOut > 0")
     row = page.locator("[data-stand-out]", has_text="because").first
     expect(row).to_be_visible()
     row.click()
-    page.wait_for_function("() => window.__vizdist.state().stalls > 0")
+    told(page, "s => s.stalls > 0")
 
 
 def test_the_branch_not_taken_sends_dead_tensors(tab: Tab, runs: Mapping[str, Shown]) -> None:
@@ -244,7 +228,7 @@ def test_a_failed_run_opens_on_its_one_cause_and_the_wave_after_it(
     expect(wrong).to_contain_text(cause)
     expect(wrong).to_contain_text("worker:1")
     expect(wrong.locator(".echo.root")).to_have_count(1)
-    assert wrong.locator(".echo:not(.root)").count() > 0
+    expect(wrong.locator(".echo:not(.root)")).not_to_have_count(0)
     wrong.locator("a", has_text="Timeline").click()
     ready(page)
     expect(page.locator("#strip")).to_contain_text(cause)

@@ -1,11 +1,10 @@
 """The Graph page on a real run: what is drawn, chosen, and said."""
 
 import itertools
+import json
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +12,16 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tests.browser.conftest import (
+    Dashboard,
+    axe_faults,
+    overflow,
+    painted,
+    reload,
+    still,
+    told,
+)
+from tests.captured import MLP, Captured
 from tracer.model.graph import Graph, Input, Node, Partition
 from tracer.model.graph_table import NodeRow, chunks_of_graph
 from tracer.model.step import trace_of_step
@@ -21,28 +29,22 @@ from tracer.model.trace_folder import Manifest
 from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
 from tracer.record.sink import Sink
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 from vizdist.store.trace import open_trace
 
-pytestmark = [pytest.mark.browser, pytest.mark.cluster]
+pytestmark = pytest.mark.browser
 Tab = Callable[..., Page]
+Serve = Callable[[Path], Dashboard]
 
 
 @pytest.fixture(scope="module")
-def real_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of one worker and one ps, in processes of their own."""
-    folder = tmp_path_factory.mktemp("real") / "mlp.trace"
-    run = [sys.executable, "-m", "tracer", "run", "digits-mlp", "--out", str(folder)]
-    strategy = ["--strategy", "parameter_server_v1", "--ps", "1", "--workers", "1", "--steps", "6"]
-    subprocess.run([*run, *strategy], check=True, timeout=120, capture_output=True)
-    return folder
+def real_run(captured: Captured) -> Path:
+    """Six steps of one worker and one ps."""
+    return captured(*MLP)
 
 
 @pytest.fixture(scope="module")
-def served(real_run: Path) -> Iterator[Dashboard]:
-    for url in serving(Library([real_run])):
-        yield Dashboard(url, path_id(real_run))
+def served(real_run: Path, serve: Serve) -> Dashboard:
+    return serve(real_run)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +89,8 @@ def record_graph(folder: Path, stage: str, parts: list[Partition]) -> None:
 
 
 @pytest.fixture(scope="module")
-def served_odd(odd_run: Path) -> Iterator[Dashboard]:
-    for url in serving(Library([odd_run])):
-        yield Dashboard(url, path_id(odd_run))
+def served_odd(odd_run: Path, serve: Serve) -> Dashboard:
+    return serve(odd_run)
 
 
 def opened(tab: Tab, served: Dashboard, query: str = "", **size: int) -> Page:
@@ -103,21 +104,15 @@ def ready(page: Page) -> None:
     expect(page.locator("#graph-stages [role=radio]").first).to_be_visible()
 
 
-def picture(page: Page) -> dict[str, Any]:
-    state: dict[str, Any] = page.evaluate("window.__vizdist.state()")
-    return state
-
-
 def found(page: Page) -> dict[str, Any]:
-    """Where the canvas lit what is selected: it hears of a selection on a way of its own."""
-    page.wait_for_function("() => window.__vizdist.state().found")
-    lit: dict[str, Any] = picture(page)["found"]
+    """Where the canvas lit what is selected."""
+    lit: dict[str, Any] = told(page, "s => s.found")["found"]
     return lit
 
 
 def at(page: Page, kind: str, name: str) -> tuple[float, float]:
-    x, y = page.evaluate("([type, id]) => window.__vizdist.where({type, id})", [kind, name])
-    return x, y
+    """Where it is once the picture stands still."""
+    return still(page, f"window.__vizdist.where({json.dumps({'type': kind, 'id': name})})")
 
 
 def test_the_drawn_picture_answers_as_the_store_does(
@@ -125,12 +120,17 @@ def test_the_drawn_picture_answers_as_the_store_does(
 ) -> None:
     page = opened(tab, served)
     names = [row.name for row in rows["device"] if row.op not in ("_Send", "_Recv")]
-    for name in names:
-        x, y = at(page, "node", name)
-        hit = page.evaluate("([x, y]) => window.__vizdist.hit(x, y)", [x, y])
-        assert hit["selection"] == {"type": "node", "id": name}
+    at(page, "node", names[0])
+    hits = page.evaluate(
+        """(names) => names.map((id) => {
+          const { hit, where } = window.__vizdist;
+          return hit(...where({ type: "node", id })).selection;
+        })""",
+        names,
+    )
+    assert hits == [{"type": "node", "id": name} for name in names]
     sends = [r for r in rows["device"] if r.op == "_Send" and not r.attrs["client_terminated"]]
-    assert picture(page)["wires"] == len(sends)
+    assert told(page)["wires"] == len(sends)
 
 
 def test_a_click_on_an_op_is_in_the_address_the_strip_and_the_aside(
@@ -142,7 +142,7 @@ def test_a_click_on_an_op_is_in_the_address_the_strip_and_the_aside(
     expect(page.locator("#strip .selected")).to_contain_text("fc1/addmm")
     expect(page.locator("#graph-facts")).to_contain_text("aten.addmm.default")
     expect(page.locator("#graph-facts")).to_contain_text("worker:0 / CPU:0")
-    page.reload()
+    reload(page)
     ready(page)
     assert found(page)["node"] == "fc1/addmm"
     page.go_back()
@@ -168,8 +168,7 @@ def test_the_stages_grow_out_of_each_other(
     expect(page).to_have_url(re.compile("stage=full"))
     expect(stops.first).to_have_attribute("aria-checked", "true")
     expect(stops.first).to_contain_text(str(len(rows["full"])))
-    page.wait_for_timeout(400)
-    assert (picture(page)["stage"], picture(page)["wires"]) == ("full", 0)
+    assert told(page, "s => s.stage === 'full' && !s.morphing")["wires"] == 0
     page.keyboard.press("ArrowRight")
     expect(page).to_have_url(re.compile("stage=pruned"))
 
@@ -204,17 +203,15 @@ def test_the_same_graph_is_a_table_one_key_away(
 def test_the_wheel_zooms_about_the_pointer(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served)
     x, y = at(page, "node", "relu")
-    before = picture(page)["zoom"]
+    before = told(page)["zoom"]
     page.mouse.move(x, y)
     page.mouse.wheel(0, -400)
-    page.wait_for_timeout(100)
-    assert picture(page)["zoom"] > before * 1.3
+    told(page, f"s => s.zoom > {before * 1.3}")
     again = at(page, "node", "relu")
     assert abs(again[0] - x) < 1
     assert abs(again[1] - y) < 1
     page.mouse.wheel(0, 4000)
-    page.wait_for_timeout(100)
-    assert picture(page)["level"] == "overview"
+    told(page, "s => s.level === 'overview'")
 
 
 @pytest.mark.slow
@@ -223,7 +220,7 @@ def test_a_theme_change_repaints(tab: Tab, served: Dashboard) -> None:
     seen: dict[str, str] = {}
     for theme in ("light", "dark", "light"):
         page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-        page.wait_for_timeout(150)
+        painted(page)
         drawn = page.evaluate("document.querySelector('#graph-canvas canvas').toDataURL()")
         assert seen.setdefault(theme, drawn) == drawn
     assert seen["light"] != seen["dark"]
@@ -260,7 +257,7 @@ def test_a_name_that_wants_to_be_markup_is_text(tab: Tab, served_odd: Dashboard)
     expect(page.locator("#graph-facts h2")).to_have_text(HOSTILE)
     page.keyboard.press("l")
     expect(page.locator("#graph-table tbody")).to_contain_text(HOSTILE)
-    assert page.locator("main img").count() == 0
+    expect(page.locator("main img")).to_have_count(0)
 
 
 def tiles(page: Page, number: int) -> None:
@@ -271,7 +268,7 @@ def test_a_folded_scope_opens_at_the_second_click_and_back_folds_it(
     tab: Tab, served_odd: Dashboard
 ) -> None:
     page = opened(tab, served_odd)
-    before = picture(page)["tiles"]
+    before = told(page)["tiles"]
     assert before < 30
     place = at(page, "node", "net/layer3/n33")
     page.mouse.click(*place)
@@ -279,7 +276,7 @@ def test_a_folded_scope_opens_at_the_second_click_and_back_folds_it(
     page.mouse.click(*place)
     tiles(page, before + 9)
     expect(page).to_have_url(re.compile("opened=net%2Flayer3"))
-    page.reload()
+    reload(page)
     ready(page)
     tiles(page, before + 9)
     page.locator(".canvas-opened button").click()
@@ -290,7 +287,8 @@ def test_a_folded_scope_opens_at_the_second_click_and_back_folds_it(
 
 def test_a_key_folds_the_scope_of_a_node_and_opens_it_again(tab: Tab, served: Dashboard) -> None:
     page = opened(tab, served, "&lang=en&sel=node:fc1/addmm")
-    before = picture(page)["tiles"]
+    assert found(page)["node"] == "fc1/addmm"
+    before = told(page)["tiles"]
     page.locator("#graph-canvas canvas").focus()
     page.keyboard.press("e")
     expect(page).to_have_url(re.compile("folded=fc1"))

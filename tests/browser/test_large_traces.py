@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import serving, told
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
@@ -36,7 +36,7 @@ def opened(tab: Tab, folder: Path, events: Iterator[dict[str, Any]]) -> Iterator
     file.write_text(json.dumps({"traceEvents": list(events)}))
     for url in serving(Library([file])):
         page = tab(f"{url}t/{path_id(file)}/timeline?lang=en")
-        page.wait_for_function("() => window.__vizdist?.state().ready")
+        told(page)
         yield page
         page.close()
 
@@ -45,23 +45,19 @@ def test_ten_thousand_children_are_drawn_merged_and_found_one_by_one(
     tab: Tab, tmp_path: Path
 ) -> None:
     for page in opened(tab, tmp_path, wide()):
-        seen = page.evaluate("window.__vizdist.state()")
-        assert 0 < seen["boxes"] < 5_000
+        seen = told(page, "s => s.ready && s.boxes > 0")
+        assert seen["boxes"] < 5_000
         assert seen["drawMs"] < 1_000
         page.locator("body").press("/")
         page.keyboard.type("child 7777")
         page.keyboard.press("ArrowDown")
         page.get_by_role("option").first.click()
         expect(page.locator("#strip")).to_contain_text("child 7777")
-        page.wait_for_function("() => window.__vizdist.state().lit === 1")
+        told(page, "s => s.lit === 1")
 
 
 def test_five_thousand_levels_scroll(tab: Tab, tmp_path: Path) -> None:
     for page in opened(tab, tmp_path, deep()):
-        assert page.evaluate("window.__vizdist.state().rows") == 5_000
-        assert page.evaluate("window.__vizdist.state().drawMs") < 1_000
+        assert told(page, "s => s.rows === 5_000")["drawMs"] < 1_000
         page.locator("#timeline-canvas canvas").press("PageDown")
-        page.wait_for_function(
-            "() => window.__vizdist.state().scroll > 0 && window.__vizdist.state().ready"
-        )
-        assert page.evaluate("window.__vizdist.state().boxes") > 0
+        told(page, "s => s.scroll > 0 && s.ready && s.boxes > 0")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import axe_faults, serving
+from tests.browser.conftest import axe_faults, serving, told
 from tests.store.growing_trace import GrowingRun
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
@@ -96,7 +96,7 @@ def test_the_timeline_keeps_the_newest_step_until_the_viewer_pans(
     expect(follow).to_have_attribute("aria-pressed", "true")
     grow(run, 4)
     expect(page.locator("#stepper")).to_contain_text("Step 6")
-    page.wait_for_function("() => window.__vizdist.state().step === 6")
+    told(page, "s => s.step === 6")
     page.locator("#timeline-canvas canvas").press("d")
     expect(follow).to_have_attribute("aria-pressed", "false")
     grow(run, 1)
@@ -123,7 +123,7 @@ def test_the_graph_comes_while_one_follows_a_run_that_has_none_yet(
     page.locator(".rail [data-go$='/timeline']").click()
     expect(page.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "true")
     grow(run, 2)
-    page.wait_for_function("() => window.__vizdist?.state().step === 5")
+    told(page, "s => s.step === 5")
     run.register("g1")
     grow(run, 1)
     expect(graph).not_to_have_attribute("aria-disabled", "true")
@@ -151,9 +151,10 @@ def test_the_whole_run_grows_in_view(url: str, tab: Tab, run: GrowingRun) -> Non
     page = tab(address(url, run, "timeline"))
     expect(page.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("radio", name="Whole run").click()
-    before = page.evaluate("window.__vizdist.state().to")
+    page.wait_for_selector("#timeline-canvas[data-rest^='run']")
+    before = told(page, "s => s.mode === 'run'")["to"]
     grow(run, 10)
-    page.wait_for_function("(before) => window.__vizdist.state().to > 2 * before", arg=before)
+    told(page, f"s => s.to > 2 * {before}")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import axe_faults
+from tests.browser.conftest import axe_faults, still, told
 from vizdist.cli import main
 
 pytestmark = pytest.mark.browser
@@ -50,15 +50,14 @@ def test_the_pages_are_there_without_a_server(opened: Opened) -> None:
     expect(page.locator("h1").first).to_contain_text("20 steps")
     page.locator(".rail [data-go$='/timeline']").click()
     expect(page.locator("#timeline-canvas[data-state=ready]")).to_be_visible()
-    page.wait_for_function("window.__vizdist.state().boxes > 0")
+    told(page, "s => s.boxes > 0")
     assert axe_faults(page) == []
 
 
 def test_a_chosen_bar_is_in_the_strip_and_in_the_address(opened: Opened) -> None:
     page = opened("?step=3#timeline")
-    expect(page.locator("#timeline-canvas[data-state=ready]")).to_be_visible()
-    page.wait_for_function("window.__vizdist.where('000000000000012e')")
-    page.mouse.click(*page.evaluate("window.__vizdist.where('000000000000012e')"))
+    expect(page.locator("#timeline-canvas[data-rest][data-state=ready]")).to_be_visible()
+    page.mouse.click(*still(page, "window.__vizdist.where('000000000000012e')"))
     expect(page).to_have_url(re.compile("sel=span:000000000000012e#timeline"))
     expect(page.locator("#strip")).to_contain_text("MatMul")
     page.reload()
@@ -69,13 +68,13 @@ def test_a_chosen_bar_is_in_the_strip_and_in_the_address(opened: Opened) -> None
 
 def test_what_stands_out_is_one_click_away_without_a_server(opened: Opened) -> None:
     page = opened("?step=3#timeline")
-    page.wait_for_function("window.__vizdist?.state().path")
+    told(page, "s => s.path > 0")
     row = page.locator("[data-stand-out]").first
     expect(row).to_contain_text("stood idle")
     row.click()
     page.wait_for_selector("#timeline-canvas[data-rest^='window']")
     expect(row).to_have_attribute("aria-current", "true")
-    assert page.locator("[data-mark][aria-pressed=true]").count() == 0  # keys of the Graph
+    expect(page.locator("[data-mark][aria-pressed=true]")).to_have_count(0)  # keys of the Graph
 
 
 def test_a_sentence_leads_to_its_proof(opened: Opened) -> None:

@@ -1,16 +1,16 @@
 """The Replay page: what it shows at an instant is what the spans say, and keys alone move it."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tests.browser.conftest import Dashboard, axe_faults, overflow, serving, told
+from tests.captured import Captured
 from tests.store.growing_trace import GrowingRun
-from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
 from vizdist.store.details import hex_id
 from vizdist.store.index import path_id
@@ -22,18 +22,14 @@ Tab = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(captured: Captured) -> Path:
     """A loop over two devices: five iterations, the last of them dead where it crosses."""
-    out = tmp_path_factory.mktemp("run") / "loop.trace"
-    options = ["--option", "iterations=4"]
-    assert tracer(["run", "cross-device-while", "--in-process", *options, "--out", str(out)]) == 0
-    return out
+    return captured("cross-device-while", "--in-process", "--option", "iterations=4")
 
 
 @pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[Dashboard]:
-    for url in serving(Library([folder])):
-        yield Dashboard(url, path_id(folder))
+def served(folder: Path, serve: Callable[[Path], Dashboard]) -> Dashboard:
+    return serve(folder)
 
 
 @pytest.fixture(scope="module")
@@ -105,19 +101,19 @@ def test_keys_alone_play_and_step_and_the_address_is_the_instant(
     events = instants(page, "event")
     for _ in range(3):
         page.keyboard.press("]")
-    assert state(page)["time"] == events[2]
+    told(page, f"s => s.time === {events[2]}")
     page.keyboard.press("[")
-    assert state(page)["time"] == events[1]
+    told(page, f"s => s.time === {events[1]}")
     expect(page).to_have_url(re.compile(rf"at={round(events[1])}(&|$)"))
     assert "step=1" in page.url  # the keys of the shell did not move the step
     page.keyboard.press("End")
-    assert state(page)["count"] == state(page)["events"]
+    told(page, "s => s.count === s.events")
     page.keyboard.press("Home")
-    assert state(page)["count"] == 0
+    told(page, "s => s.count === 0")
     page.keyboard.press(" ")
-    page.wait_for_function("() => window.__vizdist.state().count > 3")
+    told(page, "s => s.count > 3")
     page.keyboard.press(" ")
-    assert not state(page)["playing"]
+    told(page, "s => !s.playing")
 
 
 @pytest.mark.slow
@@ -145,7 +141,7 @@ def test_a_unit_is_chosen_and_goes_from_iteration_to_iteration(
     page.get_by_role("radio", name="iteration").click()
     page.get_by_role("button", name="Next", exact=True).click()
     page.get_by_role("button", name="Next", exact=True).click()
-    assert state(page)["unit"] == "iteration"
+    told(page, "s => s.unit === 'iteration' && s.time > 0")
     turns = trace.spans(step=trace.steps[0], kinds=("iteration.run", "frame.run"))
     starts = {start - trace.steps[0].start for start in (*turns.start, *turns.end)}
     assert state(page)["time"] in starts
@@ -236,8 +232,8 @@ def test_whoever_arrives_with_a_selection_stands_where_it_begins(
     ops = trace.spans(step=trace.steps[0], kinds=("op.run",))
     at = int(ops.duration.argmax())
     page = opened(tab, served, f"&sel=span:{hex_id(int(ops.span[at]))}")
-    page.wait_for_function("() => window.__vizdist.state().found")
-    assert state(page)["time"] == int(ops.start[at]) - trace.steps[0].start
+    begin = int(ops.start[at]) - trace.steps[0].start
+    told(page, f"s => s.found && s.time === {begin}")
     assert str(ops.text("name")[at]) in [op["name"] for op in shown(page)["running"]]
 
 
@@ -247,10 +243,10 @@ def test_the_same_events_are_a_table_one_key_away(tab: Tab, served: Dashboard) -
     go_to(page, instants(page, "event")[9])
     page.keyboard.press("l")
     rows = page.locator("#replay-canvas table tbody tr")
-    assert rows.count() > 20
+    expect(rows.nth(20)).to_be_attached()
     expect(page.locator("tr[aria-current=step]")).to_have_count(1)
     rows.first.get_by_role("button").click()
-    assert state(page)["time"] == instants(page, "event")[0]
+    told(page, f"s => s.time === {instants(page, 'event')[0]}")
     page.keyboard.press("l")
     expect(page.locator("#replay-canvas table")).to_be_hidden()
 
@@ -285,8 +281,7 @@ def test_a_run_that_goes_on_is_followed_at_its_end_until_the_viewer_goes_elsewhe
     for url in serving(Library([run.folder.parent])):
         page = tab(f"{url}t/{path_id(run.folder)}/replay?lang=en")
         page.wait_for_function("() => window.__vizdist?.state().step === 2")
-        page.wait_for_function("() => window.__vizdist.state().count > 0")
-        assert state(page)["count"] == state(page)["events"]
+        told(page, "s => s.count > 0 && s.count === s.events")
         grow(3)
         page.wait_for_function("() => window.__vizdist.state().step === 5")
         page.wait_for_function(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import serving
+from tests.browser.conftest import reload, serving
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
@@ -40,7 +40,7 @@ def test_markup_in_names_is_shown_as_text(tab: Tab, hostile_run: Path) -> None:
         page.wait_for_selector("#summary-columns .main-svg")
         expect(page.locator("#strip")).to_contain_text("<img src=x")
         assert page.evaluate("window.owned") is None
-        assert page.locator("main img, header img, #strip img").count() == 0
+        expect(page.locator("main img, header img, #strip img")).to_have_count(0)
 
 
 def test_everything_works_below_a_prefix(tab: Tab, training_run: Path) -> None:
@@ -49,7 +49,7 @@ def test_everything_works_below_a_prefix(tab: Tab, training_run: Path) -> None:
         page.locator(".run").click()
         page.wait_for_selector("#summary-columns .main-svg")
         assert page.url.startswith(f"{url}t/")
-        page.reload()
+        reload(page)
         page.wait_for_selector("#summary-columns .main-svg")
         page.keyboard.press("]")
         expect(page.locator("#stepper")).to_contain_text("Step 2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tests.browser.conftest import Dashboard, axe_faults, overflow, reload, serving
 from vizdist.store.library import Library
 
 pytestmark = pytest.mark.browser
@@ -33,7 +33,7 @@ def test_a_selection_lives_in_the_address_and_escape_clears_it(
 ) -> None:
     page = tab(summary(dashboard, "?step=3&sel=node:mm"))
     expect(page.locator("#strip")).to_contain_text("MatMul · worker:0")
-    page.reload()
+    reload(page)
     expect(page.locator("#strip")).to_contain_text("mm")
     page.locator("main").click(position={"x": 4, "y": 4})
     page.keyboard.press("Escape")
@@ -56,7 +56,7 @@ def test_the_language_changes_in_place(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard, "?step=4"))
     page.get_by_role("button", name="切换到中文").click()
     expect(page.locator("#stepper")).to_contain_text("第 4 步")
-    assert page.evaluate("document.documentElement.lang") == "zh"
+    expect(page.locator("html")).to_have_attribute("lang", "zh")
     expect(page).to_have_title(re.compile("概要"))
 
 
@@ -65,16 +65,16 @@ def test_the_theme_is_kept_for_the_next_visit(tab: Tab, dashboard: Dashboard) ->
     page = tab(summary(dashboard, "?theme=light"))
     switch = page.get_by_role("button", name="Theme: light, dark, projector")
     switch.click()
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     switch.click()
     expect(page).to_have_url(re.compile("theme=projector"))
     page.goto(dashboard.url)
     page.wait_for_selector("main > *")
-    assert page.evaluate("document.documentElement.dataset.theme") == "projector"
+    expect(page.locator("html")).to_have_attribute("data-theme", "projector")
 
 
 def test_an_unknown_run_says_what_to_do(tab: Tab, dashboard: Dashboard) -> None:
-    page = tab(f"{dashboard.url}t/0123456789abcdef/summary")
+    page = tab(f"{dashboard.url}t/0123456789abcdef/summary", is_lost=True)
     expect(page.locator("main")).to_contain_text("vizdist serve NAME.trace")
 
 
@@ -86,6 +86,8 @@ def test_keys_are_listed(tab: Tab, dashboard: Dashboard) -> None:
 
 def test_tab_goes_from_skip_link_to_header_to_rail(tab: Tab, dashboard: Dashboard) -> None:
     page = tab(summary(dashboard))
+    expect(page.locator("#stepper")).to_be_visible()
+    expect(page.locator("#rail .rail-item").first).to_be_visible()
     places = []
     for _ in range(10):
         page.keyboard.press("Tab")

@@ -1,21 +1,20 @@
 """What the analyses found, on the Timeline page: critical path, stalls, what stands out."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.analysis.sample_run import SLOW_NS, sample_run
-from tests.browser.conftest import Dashboard, serving
-from tests.browser.test_timeline_page import opened, ready, state, where
+from tests.browser.conftest import Dashboard, reload, told
+from tests.browser.test_timeline_page import opened, ready, where
 from vizdist.analysis.critical_path import critical_path
 from vizdist.analysis.stalls import stalls
-from vizdist.analysis.stalls_told import told
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
+from vizdist.analysis.stalls_told import told as told_of
 from vizdist.store.trace import open_trace
 
 pytestmark = pytest.mark.browser
@@ -30,32 +29,29 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sample(sample_folder: Path) -> Iterator[Dashboard]:
+def sample(sample_folder: Path, serve: Callable[[Path], Dashboard]) -> Dashboard:
     """One ps, two workers; worker:1 took far longer for `mm` in its third step."""
-    for url in serving(Library([sample_folder])):
-        yield Dashboard(url, path_id(sample_folder))
+    return serve(sample_folder)
 
 
 def found(page: Page) -> None:
     """The analyses have answered, and what they found is drawn."""
-    page.wait_for_function("() => window.__vizdist.state().standsOut")
-    page.wait_for_function("() => window.__vizdist.state().path")
+    told(page, "s => s.standsOut > 0 && s.flags === s.standsOut && s.path > 0")
 
 
 def test_what_stands_out_is_listed_flagged_and_one_key_away(tab: Tab, sample: Dashboard) -> None:
     page = opened(tab, sample, "?step=1")
     found(page)
     rows = page.locator("[data-stand-out]")
-    told = state(page)
-    assert told["standsOut"] == told["flags"] == rows.count() > 2
+    count = told(page)["standsOut"]
+    assert count > 2
+    expect(rows).to_have_count(count)
     expect(rows.first).to_contain_text("Step 3 took")
     expect(rows.first).to_contain_text("worker:1 ran mm")
     page.keyboard.press("n")
     expect(page).to_have_url(re.compile("step=3"))
-    page.wait_for_selector("#timeline-canvas[data-rest^='step']")
     expect(rows.first).to_have_attribute("aria-current", "true")
-    seen = state(page)
-    assert seen["to"] - seen["from"] > SLOW_NS
+    told(page, f"s => s.mode === 'step' && s.to - s.from > {SLOW_NS}")
     page.keyboard.press("n")
     expect(rows.nth(1)).to_have_attribute("aria-current", "true")
     page.wait_for_selector("#timeline-canvas[data-rest^='window']")
@@ -72,7 +68,7 @@ def test_a_click_on_a_row_shows_the_stall_itself(tab: Tab, sample: Dashboard) ->
     row.click()
     page.wait_for_selector("#timeline-canvas[data-rest^='window']")
     expect(page.locator("#timeline-canvas [aria-live]")).to_have_text(sentence or "none")
-    assert state(page)["stalls"] > 0
+    told(page, "s => s.stalls > 0")
 
 
 @pytest.mark.slow
@@ -81,14 +77,13 @@ def test_critical_path_and_stalls_are_shown_or_not_as_the_address_says(
 ) -> None:
     page = opened(tab, sample, "?step=2")
     found(page)
-    assert state(page)["stalls"] > 0
+    told(page, "s => s.stalls > 0")
     page.locator("[data-shows=path]").click()
     expect(page).to_have_url(re.compile("hide=path"))
-    assert state(page)["path"] == 0
-    page.reload()
+    told(page, "s => s.path === 0")
+    reload(page)
     ready(page)
-    page.wait_for_function("() => window.__vizdist.state().stalls")
-    assert state(page)["path"] == 0
+    told(page, "s => s.stalls > 0 && s.path === 0")
     expect(page.locator("[data-shows=path]")).to_have_attribute("aria-pressed", "false")
 
 
@@ -121,8 +116,8 @@ def test_what_is_drawn_is_what_the_analyses_say(
     ]
     assert lines[0][1] == step.start - trace.start
     assert lines[-1][2] == step.end - trace.start
-    told_of = [(one["row"], one["end"] - one["start"], one["key"]) for one in drawn["stalls"]]
-    assert told_of == [(s.row, s.duration, told(trace, s).key) for s in stalls(trace, step)]
+    seen = [(one["row"], one["end"] - one["start"], one["key"]) for one in drawn["stalls"]]
+    assert seen == [(s.row, s.duration, told_of(trace, s).key) for s in stalls(trace, step)]
 
 
 @pytest.mark.slow
@@ -138,3 +133,21 @@ def test_a_pointer_on_a_stall_reads_why(tab: Tab, sample: Dashboard, sample_fold
     page.keyboard.press("l")
     said = page.locator(".timeline-stalls li", has_text="worker:0 stood idle")
     expect(said.first).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_click_on_a_stall_selects_its_cause_and_what_ran_next(
+    tab: Tab, sample: Dashboard, sample_folder: Path
+) -> None:
+    page = opened(tab, sample, "?step=2")
+    found(page)
+    trace = open_trace(sample_folder)
+    spans = trace.all
+    is_mm = spans.has_word("name", "mm") & (spans.step == 2)
+    place = next(at for at in np.flatnonzero(is_mm) if spans.task[at] == "worker:0")
+    x, y = where(page, int(spans.span[place]))
+    page.mouse.click(x - 30, y)
+    page.wait_for_url(re.compile("sel=stall:"))
+    ids = parse_qs(urlsplit(page.url).query)["sel"][0].removeprefix("stall:").split(",")
+    assert int(spans.span[place]) in {int(one, 16) for one in ids}, "mm ran next"
+    expect(page.locator("#timeline-span")).to_contain_text(trace.span(ids[0]).name)

@@ -1,19 +1,17 @@
 """The Timeline page: what is drawn is what the store holds, and it moves as hands expect."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
+from tests.browser.conftest import Dashboard, axe_faults, overflow, reload, still, told
 from tests.store.sample_trace import EPOCH, training_step, write_trace
 from tracer.model.trace_folder import Flag
 from vizdist.store.columns import SpanRecord
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 
 pytestmark = pytest.mark.browser
 Tab = Callable[..., Page]
@@ -30,7 +28,9 @@ MARKS = [
 
 
 @pytest.fixture(scope="module")
-def marks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+def marks(
+    tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], Dashboard]
+) -> Dashboard:
     """A run without steps: spans of no length, of three hours, failed ones, a name as markup."""
     folder = tmp_path_factory.mktemp("marks") / "marks.trace"
     spans = [
@@ -40,9 +40,7 @@ def marks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
         )
         for number, (name, at, length, flags) in enumerate(MARKS, 1)
     ]  # fmt: skip
-    write_trace(folder, spans)
-    for url in serving(Library([folder])):
-        yield Dashboard(url, path_id(folder))
+    return serve(write_trace(folder, spans))
 
 
 def opened(tab: Tab, served: Dashboard, query: str = "?step=3", **size: int) -> Page:
@@ -52,17 +50,13 @@ def opened(tab: Tab, served: Dashboard, query: str = "?step=3", **size: int) -> 
 
 
 def ready(page: Page) -> None:
-    expect(page.locator("#timeline-canvas[data-state=ready]")).to_be_visible(timeout=20_000)
-
-
-def state(page: Page) -> dict[str, Any]:
-    told: dict[str, Any] = page.evaluate("window.__vizdist.state()")
-    return told
+    """It has come to rest: its rows are those that hold a span, and all of these are there."""
+    expect(page.locator("#timeline-canvas[data-rest][data-state=ready]")).to_be_visible()
+    told(page)
 
 
 def where(page: Page, span: int) -> tuple[float, float]:
-    x, y = page.evaluate(f"window.__vizdist.where('{span:016x}')")
-    return x, y
+    return still(page, f"window.__vizdist.where('{span:016x}')")
 
 
 def hit(page: Page, x: float, y: float) -> dict[str, Any] | None:
@@ -89,7 +83,7 @@ def test_a_click_on_a_bar_is_the_choice_of_all_views(tab: Tab, dashboard: Dashbo
     expect(page).to_have_url(re.compile(r"sel=span:000000000000012e"))
     expect(page.locator("#strip")).to_contain_text("MatMul")
     expect(page.locator("#timeline-span")).to_contain_text("Queued")
-    page.reload()
+    reload(page)
     ready(page)
     expect(page.locator("#timeline-span")).to_contain_text("mm")
     page.go_back()
@@ -99,13 +93,11 @@ def test_a_click_on_a_bar_is_the_choice_of_all_views(tab: Tab, dashboard: Dashbo
 def test_a_node_chosen_elsewhere_is_lit_here(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, "?step=3&sel=node:mm")
     expect(page.locator("#timeline-span")).to_contain_text("MatMul")
+    told(page, "s => s.lit === 1")
     focus(page)
     page.keyboard.press("f")
     expect(page).to_have_url(WINDOW)
-    told = state(page)
-    assert told["lit"] == 1
-    assert told["from"] < 3200
-    assert told["to"] > 3400
+    told(page, "s => s.mode === 'window' && s.from < 3200 && s.to > 3400")
 
 
 @pytest.mark.slow
@@ -126,8 +118,7 @@ def test_the_parts_of_a_step_stand_under_it(tab: Tab, dashboard: Dashboard) -> N
 @pytest.mark.slow
 def test_the_next_step_moves_the_window(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
-    assert state(page)["from"] < 3000
-    assert state(page)["to"] > 4000
+    told(page, "s => s.from < 3000 && s.to > 4000")
     page.keyboard.press("]")
     expect(page.locator("#timeline-split h2")).to_contain_text("Step 4")
     expect(page.locator("#timeline-canvas[data-step='4']")).to_be_attached()
@@ -141,11 +132,10 @@ def test_keys_zoom_pan_and_come_back(tab: Tab, dashboard: Dashboard) -> None:
     for _ in range(12):
         page.keyboard.press("w")
     expect(page).to_have_url(WINDOW)
-    near = state(page)
-    assert near["to"] - near["from"] < 210
+    near = told(page, "s => s.to - s.from < 210")
     expect(page.locator("#timeline-mode [aria-checked=true]")).to_contain_text("Window 200 ns")
     page.keyboard.press("d")
-    assert state(page)["from"] > near["from"]
+    told(page, f"s => s.from > {near['from']}")
     page.locator("#timeline-mode [data-value=step]").click()
     expect(page).not_to_have_url(re.compile("t0="))
 
@@ -164,17 +154,14 @@ def test_the_wheel_zooms_about_the_pointer(tab: Tab, dashboard: Dashboard) -> No
 @pytest.mark.slow
 def test_a_window_in_the_address_is_what_is_shown(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, "?step=3&t0=3300&t1=3800")
-    told = state(page)
-    assert (told["from"], told["to"], told["mode"]) == (3300, 3800, "window")
+    told(page, "s => s.from === 3300 && s.to === 3800 && s.mode === 'window'")
 
 
 def test_the_whole_run_has_every_step(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     page.locator("#timeline-mode [data-value=run]").click()
     page.wait_for_selector("#timeline-canvas[data-rest^='run']")
-    told = state(page)
-    assert told["from"] <= 0
-    assert told["to"] >= 29_500
+    told(page, "s => s.from <= 0 && s.to >= 29_500")
 
 
 @pytest.mark.slow
@@ -182,13 +169,13 @@ def test_the_frame_in_the_strip_is_dragged(tab: Tab, dashboard: Dashboard) -> No
     page = opened(tab, dashboard)
     box = page.locator("#timeline-canvas").bounding_box()
     assert box is not None
-    before = state(page)["from"]
+    before = told(page)["from"]
     page.mouse.move(box["x"] + 400, box["y"] + 40)
     page.mouse.down()
     page.mouse.move(box["x"] + 520, box["y"] + 40, steps=4)
     page.mouse.up()
     expect(page).to_have_url(WINDOW)
-    assert state(page)["from"] > before + 2000
+    told(page, f"s => s.from > {before} + 2000")
 
 
 @pytest.mark.slow
@@ -202,10 +189,10 @@ def test_a_click_in_the_strip_chooses_the_step(tab: Tab, dashboard: Dashboard) -
 
 def test_arrow_keys_carry_a_ring_and_enter_selects(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, f"?step=3&sel=span:{302:016x}")
-    expect(page.locator("#timeline-span")).to_contain_text("mm")
+    told(page, "s => s.lit === 1")
     focus(page)
     page.keyboard.press("ArrowDown")
-    assert state(page)["focus"] == f"{302:016x}"
+    told(page, f"s => s.focus === '{302:016x}'")
     page.keyboard.press("ArrowDown")
     expect(page.locator("#timeline-canvas [aria-live]")).to_contain_text("w · 200 ns · waited")
     page.keyboard.press("Enter")
@@ -223,7 +210,7 @@ def test_the_same_as_a_table(tab: Tab, dashboard: Dashboard) -> None:
     expect(page).to_have_url(re.compile(f"sel=span:{308:016x}"))
     page.keyboard.press("Escape")
     expect(table).to_be_hidden()
-    assert page.evaluate("document.activeElement.tagName") == "CANVAS"
+    expect(page.locator("#timeline-canvas canvas")).to_be_focused()
 
 
 def test_what_has_no_length_is_seen_and_chosen(tab: Tab, marks: Dashboard) -> None:
@@ -238,7 +225,7 @@ def test_what_has_no_length_is_seen_and_chosen(tab: Tab, marks: Dashboard) -> No
 
 def test_an_error_is_never_merged(tab: Tab, marks: Dashboard) -> None:
     page = opened(tab, marks, "")
-    assert state(page)["mode"] == "run"
+    told(page, "s => s.mode === 'run'")
     found = hit(page, *where(page, 4))
     assert found is not None
     assert found["name"] == "failed"
@@ -251,7 +238,7 @@ def test_names_are_text(tab: Tab, marks: Dashboard) -> None:
     expect(page.locator("#timeline-span h2")).to_contain_text(PAYLOAD)
     page.locator("#timeline-list").click()
     expect(page.locator(".timeline-table")).to_contain_text(PAYLOAD)
-    assert page.locator("img").count() == 0
+    expect(page.locator("img")).to_have_count(0)
 
 
 @pytest.mark.slow
@@ -269,14 +256,16 @@ def test_the_page_is_accessible_and_fits(
 
 def test_a_phone_shows_one_task(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard, width=390, height=844)
-    assert state(page)["task"] == "worker:0"
+    told(page, "s => s.task === 'worker:0'")
     focus(page)
     page.keyboard.press("PageDown")
-    assert state(page)["task"] == "ps:0"
+    told(page, "s => s.task === 'ps:0'")
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+def workers(
+    tmp_path_factory: pytest.TempPathFactory, serve: Callable[[Path], Dashboard]
+) -> Dashboard:
     """worker:1 ran its second step long after worker:0 ran its own."""
     late = [
         one._replace(
@@ -287,14 +276,13 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("workers") / "two.trace"
     write_trace(folder, [*training_step(1), *training_step(2, at=1500), *late])
-    for url in serving(Library([folder])):
-        yield Dashboard(url, path_id(folder))
+    return serve(folder)
 
 
 def test_whoever_comes_with_a_selection_sees_it(tab: Tab, workers: Dashboard) -> None:
     page = opened(tab, workers, f"?step=2&sel=span:{9202:016x}")
     page.wait_for_selector("#timeline-canvas[data-rest='step 50000']")
-    assert state(page)["from"] < 50_200 < state(page)["to"]
+    told(page, "s => s.from < 50_200 && s.to > 50_200")
     page = opened(tab, workers, "?step=2&sel=node:mm")
     page.wait_for_selector("#timeline-canvas[data-rest='step 1500']")
     expect(page.locator("#timeline-span h2")).to_contain_text("worker:0")
@@ -318,7 +306,7 @@ def test_a_copied_link_restores_window_selection_step_theme_and_language(
     tab: Tab, dashboard: Dashboard
 ) -> None:
     page = tab(f"{dashboard.url}t/{dashboard.run}/timeline?step=4&sel=node:mm&theme=dark&lang=zh")
-    page.wait_for_function("() => window.__vizdist?.state().ready")
+    told(page, "s => s.ready && s.lit")
     page.locator("#timeline-canvas canvas").press("w")
     expect(page).to_have_url(re.compile("t0="))
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
@@ -342,8 +330,8 @@ def test_a_link_to_the_whole_run_shows_the_whole_run(tab: Tab, dashboard: Dashbo
     page.wait_for_function("() => window.__vizdist?.state().ready")
     page.get_by_role("radio", name="Whole run").click()
     expect(page).to_have_url(re.compile("window=run"))
-    page.reload()
-    page.wait_for_function("() => window.__vizdist?.state().mode === 'run'")
+    reload(page)
+    told(page, "s => s.mode === 'run'")
 
 
 @pytest.mark.slow

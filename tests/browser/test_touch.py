@@ -3,17 +3,15 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, CDPSession, Page, expect
+from playwright.sync_api import BrowserContext, CDPSession, expect
 
-from tests.browser.conftest import Dashboard, serving
+from tests.browser.conftest import Dashboard, listening, serving, still, told
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-READY = "() => window.__vizdist?.state().ready"
 
 
 @pytest.fixture
@@ -32,16 +30,11 @@ def touch(session: CDPSession, kind: str, *points: tuple[float, float]) -> None:
     session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": places})
 
 
-def state(page: Page) -> dict[str, Any]:
-    page.wait_for_function(READY)
-    found: dict[str, Any] = page.evaluate("window.__vizdist.state()")
-    return found
-
-
 def test_fingers_pan_pinch_and_tap(phone: BrowserContext, dashboard: Dashboard) -> None:
     page = phone.new_page()
     page.goto(f"{dashboard.url}t/{dashboard.run}/timeline?step=3&lang=en")
-    before = state(page)
+    page.wait_for_selector("#timeline-canvas[data-rest]")
+    before = told(page)
     box = page.locator("#timeline-canvas canvas").bounding_box()
     assert box is not None
     x, y = box["x"] + 250, box["y"] + 260
@@ -51,30 +44,25 @@ def test_fingers_pan_pinch_and_tap(phone: BrowserContext, dashboard: Dashboard) 
     for step in range(1, 9):
         touch(hand, "touchMove", (x - 10 * step, y))
     touch(hand, "touchEnd")
-    page.wait_for_function(f"() => window.__vizdist.state().from > {before['from']}")
-
-    panned = state(page)
+    panned = told(page, f"s => s.ready && s.from > {before['from']}")
     touch(hand, "touchStart", (x - 20, y), (x + 20, y))
     for step in range(1, 9):
         touch(hand, "touchMove", (x - 20 - 5 * step, y), (x + 20 + 5 * step, y))
     touch(hand, "touchEnd")
     length = panned["to"] - panned["from"]
-    page.wait_for_function(
-        f"() => {{ const s = window.__vizdist.state(); return s.to - s.from < {length / 2}; }}"
-    )
+    told(page, f"s => s.to - s.from < {length / 2}")
 
     page.get_by_role("radio", name="Step", exact=True).tap()
     page.wait_for_selector("#timeline-canvas[data-rest^='step']")
-    state(page)
-    page.wait_for_function(f"() => window.__vizdist.where('{302:016x}')")
-    page.touchscreen.tap(*page.evaluate(f"window.__vizdist.where('{302:016x}')"))
+    told(page)
+    page.touchscreen.tap(*still(page, f"window.__vizdist.where('{302:016x}')"))
     expect(page.locator("#strip")).to_contain_text("mm")
 
 
 def test_a_phone_finds_by_touch(phone: BrowserContext, dashboard: Dashboard) -> None:
     page = phone.new_page()
     page.goto(f"{dashboard.url}t/{dashboard.run}/summary?step=3&lang=en")
-    page.locator(".search .finder").tap()
+    listening(page).locator(".search .finder").tap()
     page.locator("#search").fill("update")
     page.get_by_role("option").first.tap()
     expect(page.locator("#strip")).to_contain_text("update_w")
@@ -99,7 +87,8 @@ def test_time_is_counted_from_the_start_whatever_the_zone(
     for url in serving(Library([file])):
         page = context.new_page()
         page.goto(f"{url}t/{path_id(file)}/timeline?lang=en&t0=-2000&t1=40000")
-        state(page)
+        page.wait_for_selector("#timeline-canvas[data-rest]")
+        told(page)
         for n, length in enumerate((0, 300, 3_000)):
             place = page.evaluate(
                 "(name) => { const rows = []; for (let y = 60; y < 700; y += 3)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import axe_faults, overflow, serving
+from tests.browser.conftest import axe_faults, listening, overflow, serving
 from tests.routes.test_upload import LINE
 from vizdist.store.library import Library
 
@@ -68,7 +68,7 @@ def test_what_is_no_trace_stays_here_with_a_reason(
     choose(page, file)
     expect(page.locator("#upload-says")).to_contain_text("of no format known here")
     expect(page).to_have_url(url)
-    page.locator("[data-do=lang]").click()
+    listening(page).locator("[data-do=lang]").click()
     expect(page.locator("h1")).to_contain_text("还没有运行")
     choose(page, file)
     expect(page.locator("#upload-says")).to_contain_text("notes.json 不是这里已知的格式")

@@ -1,15 +1,14 @@
 """What would save time stands beside what is selected, in the words of the report."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.analysis.sample_run import sample_run
-from tests.browser.conftest import Dashboard, serving
+from tests.browser.conftest import Dashboard
 from vizdist.analysis.report import report_text
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 from vizdist.store.trace import Trace
 
 pytestmark = pytest.mark.browser
@@ -22,9 +21,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def served(trace: Trace) -> Iterator[Dashboard]:
-    for url in serving(Library([trace.path])):
-        yield Dashboard(url, path_id(trace.path))
+def served(trace: Trace, serve: Callable[[Path], Dashboard]) -> Dashboard:
+    return serve(trace.path)
 
 
 @pytest.mark.slow

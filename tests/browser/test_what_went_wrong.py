@@ -1,35 +1,29 @@
 """A run that went wrong opens on its cause; every row leads to where it can be seen."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
-from tracer.cli import main as tracer
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
+from tests.browser.conftest import Dashboard, axe_faults, overflow
+from tests.captured import Captured
 
 pytestmark = pytest.mark.browser
 Tab = Callable[..., Page]
+Serve = Callable[[Path], Dashboard]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One bad op, and a deadlock that its step limit ended."""
-    folder = tmp_path_factory.mktemp("wrong")
-    for name, *flags in (("bad-op",), ("deadlock", "--step-timeout", "1")):
-        out = folder / f"{name}.trace"
-        assert tracer(["run", name, *flags, "--in-process", "--out", str(out)]) == 1
-    return folder
+def bad(captured: Captured, serve: Serve) -> Dashboard:
+    return serve(captured("bad-op", "--in-process", exits=1))
 
 
 @pytest.fixture(scope="module")
-def bad(runs: Path) -> Iterator[Dashboard]:
-    for url in serving(Library([runs])):
-        yield Dashboard(url, path_id(runs / "bad-op.trace"))
+def stuck(captured: Captured, serve: Serve) -> Dashboard:
+    """A deadlock that its step limit ended."""
+    return serve(captured("deadlock", "--in-process", "--step-timeout", "1", exits=1))
 
 
 @pytest.fixture
@@ -81,11 +75,11 @@ def test_a_key_that_did_not_meet_leads_to_its_mailbox(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_deadlock_names_every_key_and_who_waits(tab: Tab, bad: Dashboard, runs: Path) -> None:
-    page = tab(f"{bad.url}t/{path_id(runs / 'deadlock.trace')}/summary")
+def test_a_deadlock_names_every_key_and_who_waits(tab: Tab, stuck: Dashboard) -> None:
+    page = tab(f"{stuck.url}t/{stuck.run}/summary")
     expect(page.locator("h1")).to_contain_text("did not end within 1 s")
+    expect(page.locator(".unmet code").nth(1)).to_be_visible()
     keys = page.locator(".unmet code").all_inner_texts()
-    assert len(keys) >= 2
     assert all(len(key.split(";")) == 5 for key in keys)
     expect(page.locator(".unmet")).to_contain_text("was stopped before it had a value")
 

@@ -58,9 +58,12 @@ class Mirrored:
         site: Site,
         building: Building,
     ) -> DistributedStep:
-        devices = replica_devices(site)
-        cross_device = cross_device_from(site.options, devices)
-        distribution = Distribution(GraphBuilder(), devices, cross_device, building=building)
+        distribution = Distribution(
+            GraphBuilder(),
+            replica_devices(site),
+            cross_device_from(site.options),
+            building=building,
+        )
         return StepBuilder(distribution, steps, shares).build()
 
 

@@ -35,6 +35,9 @@ SHOWN_ATTRS = (
     "_src",
     "_dst",
     "_class",
+    "_synchronization",
+    "_aggregation",
+    "_copies",
 )
 
 

@@ -13,6 +13,7 @@ from tracer.passes.keys import SENDS
 from tracer.passes.partition import partition_by_device
 from tracer.record.recorder import Recorder
 from tracer.runtime.caches import Cache, Tally, tell_lookup
+from tracer.runtime.copies import Copies
 from tracer.runtime.executor import QueueExecutor
 from tracer.runtime.generated_executor import GeneratedExecutor
 from tracer.runtime.graph_run import ClientEnd, GraphRun, PartialRun, RegisteredGraph
@@ -51,7 +52,8 @@ class GraphManager:
             ends = self._ends(graph)
             waits_for_nobody = len(parts) == 1 and prepared[0].is_straight and not ends
             is_alone = self._env.task.job == LOCALHOST and waits_for_nobody
-            self._graphs[handle] = RegisteredGraph(executors, ends, is_alone=is_alone)
+            copies = Copies.of(recorder, self._env.resources, graph.nodes)
+            self._graphs[handle] = RegisteredGraph(executors, ends, copies, is_alone=is_alone)
             self._handles.miss()
             session = self._session
             tell_lookup(recorder, span.context, "graph_handle", handle, hit=False, session=session)

@@ -14,6 +14,7 @@ from tracer.model.graph import Node
 from tracer.model.step import SpanContext
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
+from tracer.runtime.copies import Copies
 from tracer.runtime.interfaces import (
     Received,
     RunDone,
@@ -49,14 +50,21 @@ class ClientEnd:
 class RegisteredGraph:
     """`ends` are the client's ends by key; a graph of a task without cluster has none.
 
+    `copies` are those of distributed variables that it writes, told after each recorded step.
     `is_alone`: it has one partition there, so nothing is ever sent.
     """
 
     def __init__(
-        self, executors: list[Executor], ends: Mapping[str, ClientEnd], *, is_alone: bool
+        self,
+        executors: list[Executor],
+        ends: Mapping[str, ClientEnd],
+        copies: Copies | None = None,
+        *,
+        is_alone: bool,
     ) -> None:
         self.executors = executors
         self.ends = ends
+        self.copies = copies
         self.is_alone = is_alone
 
 
@@ -188,5 +196,7 @@ class GraphRun:
         if self._error is not None:
             self._done(RunGraphResult(error=self._error))
             return
+        if self._graph.copies is not None and self._request.context.sampled:
+            self._graph.copies.tell(self._request.context)
         fetched = self._fetched if self._graph.ends else self._step.results
         self._done(RunGraphResult(fetched))

@@ -319,7 +319,11 @@ def creation_of(variable: DistributedVariable, first: Input) -> Iterator[Node]:
     origin = variable.copies[0].name
     for number, (name, device) in enumerate(variable.copies):
         beside = {"_class": [f"loc:@{name}"]}
-        rules = {"_synchronization": variable.synchronization, "_aggregation": variable.aggregation}
+        rules = {
+            "_synchronization": variable.synchronization,
+            "_aggregation": variable.aggregation,
+            "_copies": len(variable.copies),
+        }
         yield Node(
             name,
             "VarHandleOp",

@@ -1,0 +1,76 @@
+"""What the copies of distributed variables hold after a step: a print of each, to compare them by.
+
+Equal bytes have equal prints. Copies lie on several devices or tasks, and nothing but their bytes
+says whether they still agree; so a step that is recorded tells them when all of its ops have ended.
+"""
+
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from tracer.model.graph import Node
+from tracer.model.step import SpanContext
+from tracer.ops.kernel import ResourceManager, Variable
+from tracer.record.recorder import Recorder
+
+LARGEST_BYTES = 4 << 20  #: a print of more would cost a step more than a millisecond
+
+#: what a tensor on the host hands to zlib without another op
+_BUFFERS = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
+
+
+class Copy(NamedTuple):
+    name: str  #: of its handle
+    device: str
+    variable: Variable
+
+
+class Copies:
+    """Those of one worker's part of a graph."""
+
+    def __init__(self, recorder: Recorder, copies: Iterable[Copy]) -> None:
+        self._recorder = recorder
+        self._copies = tuple(copies)
+
+    @classmethod
+    def of(
+        cls, recorder: Recorder, resources: ResourceManager, nodes: Iterable[Node]
+    ) -> "Copies | None":
+        """None where the nodes are no training step of several replicas."""
+        found, is_training = [], False
+        for node in nodes:
+            is_training |= node.attrs.get("_phase") == "update"
+            if node.op == "VarHandleOp" and node.attrs.get("_copies", 1) > 1:
+                name = node.attrs.get("shared_name") or node.name
+                variable = resources.variable(node.attrs.get("container", ""), name)
+                found.append(Copy(node.name, node.device, variable))
+        return cls(recorder, found) if found and is_training else None
+
+    def tell(self, context: SpanContext) -> None:
+        """Records `variable.copies` of the step; what is too large or has no value is left out."""
+        now = [(copy, copy.variable.value, copy.variable.version) for copy in self._copies]
+        with self._recorder.span("variable.copies", context, lane="worker") as span:
+            if not span.span:  # not at this --detail
+                return
+            told = [
+                [copy.name, copy.device, version, fingerprint(value), *_scalar(value)]
+                for copy, value, version in now
+                if value is not None and value.nbytes <= LARGEST_BYTES
+            ]
+            span.set("vizdist.variable.copies", json.dumps(told, separators=(",", ":")))
+
+
+def fingerprint(value: torch.Tensor) -> str:
+    """Eight hex digits of the bytes, dtype and shape aside."""
+    if value.is_cpu and value.is_contiguous() and value.dtype in _BUFFERS:
+        return f"{zlib.crc32(memoryview(value.numpy())):08x}"
+    host = value.detach().to("cpu").contiguous().reshape(-1)
+    return f"{zlib.crc32(memoryview(host.view(torch.uint8).numpy())):08x}"
+
+
+def _scalar(value: torch.Tensor) -> list[Any]:
+    """The value itself where it is one number."""
+    return [value.item()] if value.numel() == 1 else []

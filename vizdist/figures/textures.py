@@ -30,13 +30,15 @@ class Intervals:
     def before(self, instants: Array) -> Array:
         """ns of the intervals that lie before each instant."""
         count = np.searchsorted(self.starts, instants)
-        last = np.append(self.ends, 0)[count - 1]
+        if not len(self.ends):
+            return np.zeros(len(instants), np.int64)
+        last = self.ends[np.maximum(count - 1, 0)]
         return np.asarray(self._total[count] - np.where(count, np.maximum(last - instants, 0), 0))
 
-    def share(self, low: Array, high: Array) -> Array:
-        """The part of each [low, high) that the intervals cover."""
-        ns = self.before(high) - self.before(low)
-        return np.asarray(ns / np.maximum(high - low, 1), np.float32)
+    def shares(self, edges: Array) -> Array:
+        """The part that the intervals cover of what lies between each two edges."""
+        covered = np.diff(self.before(edges))
+        return np.asarray(covered / np.maximum(np.diff(edges), 1), np.float32)
 
 
 class Row(NamedTuple):
@@ -61,16 +63,14 @@ def texture_shares(trace: Trace, tiles: TileSet) -> dict[str, Array]:
         return {"share": share, **found}
     edges = pixel_edges(tiles.start, tiles.end, tiles.width)
     pixel = np.clip(np.searchsorted(edges, spans.start, "right") - 1, 0, tiles.width - 1)
-    low, high = edges[pixel], edges[pixel + 1]
     for at in _of_rows(spans.row):
         row = _row(trace, int(spans.row[at[0]]))
         begun = np.searchsorted(row.starts, (tiles.start, tiles.end))
         if begun[1] - begun[0] <= len(at):
             continue
-
-        share[at] = row.busy.share(low[at], high[at])
-        found["stood_share"][at] = row.stood.share(low[at], high[at])
-        found["queue_share"][at] = row.queued.share(low[at], high[at])
+        share[at] = row.busy.shares(edges)[pixel[at]]
+        found["stood_share"][at] = row.stood.shares(edges)[pixel[at]]
+        found["queue_share"][at] = row.queued.shares(edges)[pixel[at]]
     return {"share": share, **found}
 
 

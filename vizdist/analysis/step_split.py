@@ -29,7 +29,7 @@ from vizdist.store.trace import StepInfo, Trace
 CLASSES = ("compute", "update", "transfer", "rpc", "wait", "queueing", "other")
 
 _WRITES = re.compile(r"(Resource)?(Sparse)?(Apply|Assign|Scatter)")
-_WAITS = re.compile(r"Queue(Enqueue|Dequeue)")
+_WAITS = re.compile(r"Queue(Enqueue|Dequeue)|(Resource)?AccumulatorTakeGradient")
 
 Interval = tuple[Array, Array]  #: starts and ends, ns
 
@@ -133,7 +133,7 @@ def is_update(op: str) -> bool:
 
 
 def is_wait(op: str) -> bool:
-    """Whether ops of this type take as long as an element, or room for one, is awaited."""
+    """Whether ops of this type take as long as what they take, or room for it, is awaited."""
     return bool(_WAITS.match(op))
 
 

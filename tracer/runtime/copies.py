@@ -65,10 +65,13 @@ class Copies:
 
 def fingerprint(value: torch.Tensor) -> str:
     """Eight hex digits of the bytes, dtype and shape aside."""
+    buffer: Any
     if value.is_cpu and value.is_contiguous() and value.dtype in _BUFFERS:
-        return f"{zlib.crc32(memoryview(value.numpy())):08x}"
-    host = value.detach().to("cpu").contiguous().reshape(-1)
-    return f"{zlib.crc32(memoryview(host.view(torch.uint8).numpy())):08x}"
+        buffer = value.numpy()
+    else:
+        host = value.detach().to("cpu").contiguous().reshape(-1)
+        buffer = host.view(torch.uint8).numpy()
+    return f"{zlib.crc32(buffer):08x}"
 
 
 def _scalar(value: torch.Tensor) -> list[Any]:

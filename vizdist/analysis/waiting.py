@@ -138,6 +138,8 @@ def _idle(task: _Task, asked: Array, came: Array) -> Array:
 
 def _last_before(instants: Array, values: Array, limit: Array) -> Array:
     """The value at the last of the sorted instants that lies before each limit; 0 if none does."""
+    if not len(instants):
+        return np.zeros(len(limit), np.int64)
     at = np.searchsorted(instants, limit) - 1
-    found: Array = np.where(at >= 0, np.append(values, 0)[at], 0)
+    found: Array = np.where(at >= 0, values[np.maximum(at, 0)], 0)
     return found

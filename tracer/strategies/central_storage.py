@@ -19,6 +19,7 @@ from tracer.model.option import Option
 from tracer.strategies.cross_device import ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
+from tracer.strategies.inputs.autoshard import AUTOSHARD
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import Mirrored, replica_devices
 from tracer.strategies.step_builder import StepBuilder
@@ -28,7 +29,7 @@ from tracer.strategies.strategy import DatasetOf, Role, Site, Topology, local_cl
 class CentralStorage:
     name = "central_storage"
     says = "One task, variables on one device: every replica reads them, one update takes the sum."
-    options: Mapping[str, Option] = {}
+    options: Mapping[str, Option] = AUTOSHARD
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:

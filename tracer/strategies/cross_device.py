@@ -11,11 +11,13 @@ Many small tensors cost more than their bytes: `packed` sums a few long ones ins
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from tracer.model.graph import Input, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option, Value
+from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
 Tensors = Sequence[Input]  # one a replica
 
@@ -59,9 +61,9 @@ class HierarchicalCopy:
             return [
                 self._reduce(builder, number, each, devices) for number, each in enumerate(tensors)
             ]
-        packer = Packs(builder, tensors, devices, self.num_packs)
-        sums = [self._reduce(builder, *pack, devices) for pack in enumerate(packer.packs)]
-        return packer.unpacked(sums)
+        packs = Packs(builder, tensors, devices, self.num_packs)
+        sums = [self._reduce(builder, *pack, devices) for pack in enumerate(packs.packs)]
+        return packs.unpacked(sums)
 
     def _reduce(
         self, builder: GraphBuilder, number: int, tensors: Tensors, devices: Sequence[str]
@@ -85,7 +87,10 @@ class HierarchicalCopy:
 
 
 class Packs:
-    """Tensors of each replica end to end, cut in a few packs of about one size, and back again."""
+    """Tensors of each replica end to end, cut in a few packs of about one size, and back again.
+
+    One pack is not cut out of the whole, as there is nothing to cut.
+    """
 
     def __init__(
         self,
@@ -97,40 +102,39 @@ class Packs:
         self._builder = builder
         self._devices = devices
         self._specs = [_spec(builder, each[0]) for each in tensors]
-        self._sizes = [_elements(spec) for spec in self._specs]
-        whole = sum(self._sizes)
+        whole = sum(map(_elements, self._specs))
         num_packs = min(num_packs, whole)
         size = whole // num_packs
         self._cuts = [*[size] * (num_packs - 1), whole - size * (num_packs - 1)]
         by_replica = [
-            split(builder, joined(builder, own, device), self._cuts, device)
+            self._cut(joined(builder, own, device), device)
             for own, device in zip(zip(*tensors, strict=True), devices, strict=True)
         ]
         self.packs: list[list[Input]] = [list(each) for each in zip(*by_replica, strict=True)]
 
+    def _cut(self, whole: Input, device: str) -> list[Input]:
+        if len(self._cuts) == 1:
+            return [whole]
+        return split(self._builder, whole, self._cuts, device)
+
     def unpacked(self, sums: Sequence[Tensors]) -> list[list[Input]]:
-        by_replica = []
-        for own, device in zip(zip(*sums, strict=True), self._devices, strict=True):
-            whole = _concat(self._builder, own, device)
-            parts = split(self._builder, whole, self._sizes, device)
-            by_replica.append(
-                [
-                    reshape(self._builder, part, spec, device)
-                    for part, spec in zip(parts, self._specs, strict=True)
-                ]
-            )
+        by_replica = [
+            cut_up(self._builder, _concat(self._builder, own, device), self._specs, device)
+            for own, device in zip(zip(*sums, strict=True), self._devices, strict=True)
+        ]
         return [list(each) for each in zip(*by_replica, strict=True)]
 
 
 def groups_by_size(specs: Sequence[TensorSpec], bytes_per_pack: int) -> list[list[int]]:
-    """Which tensors share a pack: a pack is closed once it has more than `bytes_per_pack`.
+    """Which tensors share a pack: those of one dtype, until it has more than `bytes_per_pack`.
 
-    The last tensors come first, since their gradients are there first. 0: all in one.
+    The last tensors come first, since their gradients are there first. 0: without a bound.
     """
     packs: list[list[int]] = []
     last = 0
     for number in reversed(range(len(specs))):
-        if not packs or (bytes_per_pack and last > bytes_per_pack):
+        is_full = bool(bytes_per_pack) and last > bytes_per_pack
+        if not packs or is_full or specs[packs[-1][0]].dtype != specs[number].dtype:
             packs.append([])
             last = 0
         packs[-1].append(number)
@@ -142,6 +146,14 @@ def joined(builder: GraphBuilder, tensors: Tensors, device: str) -> Input:
     """Flat, end to end."""
     flat = [_flat(builder, tensor, device) for tensor in tensors]
     return _concat(builder, flat, device)
+
+
+def cut_up(
+    builder: GraphBuilder, whole: Input, specs: Sequence[TensorSpec], device: str
+) -> list[Input]:
+    """The inverse of `joined`."""
+    parts = split(builder, whole, [_elements(spec) for spec in specs], device)
+    return [reshape(builder, *pair, device) for pair in zip(parts, specs, strict=True)]
 
 
 def split(builder: GraphBuilder, whole: Input, sizes: Sequence[int], device: str) -> list[Input]:
@@ -208,19 +220,93 @@ def _elements(spec: TensorSpec) -> int:
     return count
 
 
-REDUCE_TO_ONE, HIERARCHICAL, RING, TREE = "reduce_to_one", "hierarchical_copy", "ring", "tree"
+class CollectiveAllReduce:
+    """A collective for each pack of tensors; `devices` are all ranks', `ranks` those of this graph.
+
+    A pack is closed once it has more than `bytes_per_pack`; 0: one for all. Every replica asks for
+    the same collectives in the same order.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[str],
+        *,
+        hint: str = "ring",
+        bytes_per_pack: int = 0,
+        keys: CollectiveKeys | None = None,
+        ranks: Sequence[int] | None = None,
+        between_graphs: bool = False,
+    ) -> None:
+        self._bytes_per_pack = bytes_per_pack
+        self._own = [devices[rank] for rank in (range(len(devices)) if ranks is None else ranks)]
+        self._make_group = partial(
+            CollectiveGroup,
+            keys=keys or CollectiveKeys(),
+            devices=devices,
+            hint=hint,
+            ranks=ranks,
+            between_graphs=between_graphs,
+        )
+        self._group: CollectiveGroup | None = None
+
+    def batch_reduce(
+        self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
+    ) -> list[list[Input]]:
+        """Where the sums go to other devices than the ranks', one device adds up instead."""
+        if list(devices) != self._own:
+            return ReductionToOneDevice().batch_reduce(builder, tensors, devices)
+        specs = [_spec(builder, each[0]) for each in tensors]
+        sums: list[list[Input]] = [[] for _ in tensors]
+        for pack in groups_by_size(specs, self._bytes_per_pack):
+            made = self._reduce_pack(builder, [tensors[number] for number in pack])
+            for number, each in zip(pack, made, strict=True):
+                sums[number] = each
+        return sums
+
+    def _reduce_pack(self, builder: GraphBuilder, tensors: Sequence[Tensors]) -> list[list[Input]]:
+        if self._group is None:
+            self._group = self._make_group(builder)
+        specs = [_spec(builder, each[0]) for each in tensors]
+        wholes = [
+            joined(builder, own, device)
+            for own, device in zip(zip(*tensors, strict=True), self._own, strict=True)
+        ]
+        reduced = self._group.all_reduce(wholes, of=_named(tensors))
+        by_replica = []
+        for whole, summed, device in zip(wholes, reduced, self._own, strict=True):
+            builder.replace(summed.node, specs=(_spec(builder, whole),))
+            by_replica.append(cut_up(builder, summed, specs, device))
+        return [list(each) for each in zip(*by_replica, strict=True)]
+
+
+def _named(tensors: Sequence[Tensors]) -> str:
+    """What is summed, by what the first replica calls it."""
+    return ", ".join(each[0].node for each in tensors)
+
+
+RING, TREE, REDUCE_TO_ONE, HIERARCHICAL = "ring", "tree", "reduce_to_one", "hierarchical_copy"
 
 OPTIONS: Mapping[str, Option] = {
     "cross_device_ops": Option(
-        REDUCE_TO_ONE, "how gradients of all replicas are summed", (REDUCE_TO_ONE, HIERARCHICAL)
+        RING,
+        "how gradients of all replicas are summed",
+        (RING, TREE, REDUCE_TO_ONE, HIERARCHICAL),
     ),
     "num_packs": Option(
-        1, "long tensors that hierarchical_copy sums instead of every gradient; 0: none", least=0
+        1, "hierarchical_copy: long tensors summed in place of all gradients; 0: none", least=0
+    ),
+    "bytes_per_pack": Option(
+        0, "ring, tree: a collective takes no more gradients beyond so many bytes; 0: all", least=0
     ),
 }
 
 
-def cross_device_from(options: Mapping[str, Value]) -> CrossDeviceOps:
-    if options.get("cross_device_ops") == HIERARCHICAL:
+def cross_device_from(options: Mapping[str, Value], devices: Sequence[str]) -> CrossDeviceOps:
+    """What OPTIONS ask for, over one graph that holds all of `devices`."""
+    kind = options.get("cross_device_ops", RING)
+    if kind == HIERARCHICAL:
         return HierarchicalCopy(int(options["num_packs"]))
-    return ReductionToOneDevice()
+    if kind == REDUCE_TO_ONE or len(devices) == 1:
+        return ReductionToOneDevice()
+    pack_bytes = int(options.get("bytes_per_pack", 0))
+    return CollectiveAllReduce(devices, hint=str(kind), bytes_per_pack=pack_bytes)

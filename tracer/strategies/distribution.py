@@ -4,9 +4,11 @@ It says where the replicas compute, where copies of a variable live and how valu
 meet; a strategy makes one for each graph.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tracer.model.graph import Input, Node, TensorSpec
@@ -40,6 +42,7 @@ from tracer.strategies.values import (
     replicas_own,
 )
 
+_HERE = Path(__file__).parent
 _UNRECORDED = SpanContext(0, 0, sampled=False)
 
 
@@ -144,8 +147,9 @@ class Distribution:
         policy_of(name, synchronization, aggregation)
         devices = self.copies_on(name)
         copies = tuple(map(Copy, copy_names(name, len(devices)), devices))
-        builder = self.builder.beside(devices[0])
-        first = builder.const(value, dtype, name=f"{name}/Initializer")
+        builder, made_at = self.builder.beside(devices[0]), _line()
+        with builder.at(made_at):
+            first = builder.const(value, dtype, name=f"{name}/Initializer")
         spec = builder[first.node].specs[0]
         variable = DistributedVariable(
             name,
@@ -153,7 +157,7 @@ class Distribution:
             copies,
             ON_WRITE if synchronization == "AUTO" else synchronization,
             aggregation,
-            builder[first.node].source,
+            made_at,
             self,
         )
         for node in creation_of(variable, first):
@@ -304,6 +308,14 @@ class Distribution:
                 f"`{what}` is called inside a replica or an update, where values are of one "
                 "replica; call it in the scope itself, or in what `merge_call` is given"
             )
+
+
+def _line() -> str:
+    """`file:line` of whoever is no strategy."""
+    frame = sys._getframe(1)
+    while frame.f_back and Path(frame.f_code.co_filename).parent == _HERE:
+        frame = frame.f_back
+    return f"{'/'.join(Path(frame.f_code.co_filename).parts[-2:])}:{frame.f_lineno}"
 
 
 def _chained(creator: Callable[..., DistributedVariable], following: Creator) -> Creator:

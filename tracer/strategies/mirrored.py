@@ -18,6 +18,7 @@ from tracer.model.option import Option
 from tracer.strategies.cross_device import OPTIONS, cross_device_from
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
+from tracer.strategies.inputs.autoshard import AUTOSHARD
 from tracer.strategies.inputs.distribute import distribute_dataset
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.step_builder import StepBuilder
@@ -34,7 +35,7 @@ from tracer.strategies.strategy import (
 class Mirrored:
     name = "mirrored"
     says = "One task, a copy of the variables on each device: gradients meet in every step."
-    options: Mapping[str, Option] = OPTIONS
+    options: Mapping[str, Option] = {**OPTIONS, **AUTOSHARD}
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:
@@ -49,7 +50,8 @@ class Mirrored:
         return Role(is_client=True, is_chief=True)
 
     def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
-        return distribute_dataset(dataset_of(0, 1), replicas=len(replica_devices(site)))
+        replicas, policy = len(replica_devices(site)), str(site.options.get("autoshard", "AUTO"))
+        return distribute_dataset(dataset_of(0, 1), replicas=replicas, autoshard=policy)
 
     def build(
         self,
@@ -58,12 +60,9 @@ class Mirrored:
         site: Site,
         building: Building,
     ) -> DistributedStep:
-        distribution = Distribution(
-            GraphBuilder(),
-            replica_devices(site),
-            cross_device_from(site.options),
-            building=building,
-        )
+        devices = replica_devices(site)
+        cross_device = cross_device_from(site.options, devices)
+        distribution = Distribution(GraphBuilder(), devices, cross_device, building=building)
         return StepBuilder(distribution, steps, shares).build()
 
 

@@ -51,6 +51,7 @@ export class FileSource {
 
   selected({ type, id }) {
     if (type === "span" || type === "rpc") return this.placesOf([id]);
+    if (type === "stall") return this.placesOf(id.split(","));
     const names = new Set(type === "key" ? this.endsOf(id) : id.split("→"));
     const { all } = this;
     const wanted = new Set([...all.names.keys()].filter((n) => names.has(all.names[n])));

@@ -383,8 +383,9 @@ export class TimelineView {
 
   // ---- choices and what is said of them ----
 
-  choose(hit) {
-    publishSelection(hit ? { type: "span", id: spanId(hit.tile, hit.i) } : null);
+  /** `other` is selected where no bar was hit. */
+  choose(hit, other = null) {
+    publishSelection(hit ? { type: "span", id: spanId(hit.tile, hit.i) } : other);
   }
 
   chooseStep(step) {

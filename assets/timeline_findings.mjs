@@ -113,11 +113,21 @@ export class Findings {
     this.view.surface.invalidate();
   }
 
-  /** The sentence of the stall under a point of the canvas; null for none. */
-  said(x, y) {
+  /** The stall under a point of the canvas; null for none. */
+  under(x, y) {
     const row = this.view.stack.rowAt(y);
-    const stall = row && stallAt(this.shown.stalls, row.id, this.view.timeAt(x), this.view.scale);
+    return row && stallAt(this.shown.stalls, row.id, this.view.timeAt(x), this.view.scale);
+  }
+
+  said(x, y) {
+    const stall = this.under(x, y);
     return stall && this.sentenceOf(stall);
+  }
+
+  /** What a click on a stall selects: its cause, and what ran next. */
+  selectionAt(x, y) {
+    const id = this.under(x, y)?.sel;
+    return id ? { type: "stall", id } : null;
   }
 
   sentenceOf({ key, values }) {

@@ -4,7 +4,7 @@ import { gestures, pointIn } from "./core.mjs";
 import { spanId } from "./timeline_data.mjs";
 import { extent } from "./timeline_draw.mjs";
 import { flagAt } from "./timeline_flags.mjs";
-import { laneWord, neighbour } from "./timeline_model.mjs";
+import { laneTitle, laneWord, neighbour } from "./timeline_model.mjs";
 import { STRIP_HEAD, stripSize } from "./timeline_strip.mjs";
 import { lineOf } from "./timeline_table.mjs";
 
@@ -76,7 +76,7 @@ export class Hands {
     if (y < this.view.stripHeight) this.clickStrip(x, y);
     else if (y < this.view.area.y) this.view.goToChoice();
     else if (x < this.view.area.x) this.clickName(y);
-    else this.view.choose(this.view.hitAt(x, y));
+    else this.view.choose(this.view.hitAt(x, y) ?? null, this.view.findings.selectionAt(x, y));
   }
 
   /** A step's stretch chooses the step; on a phone a task's name shows that task. */
@@ -105,7 +105,8 @@ export class Hands {
     const isInside = x !== null && x >= view.area.x && y >= view.stripHeight;
     const hit = isInside ? view.hitAt(x, y) : null;
     const isStrip = x !== null && y < view.stripHeight;
-    view.surface.canvas.style.cursor = hit || isStrip ? "pointer" : "default";
+    const isStall = isInside && !hit && view.findings.selectionAt(x, y);
+    view.surface.canvas.style.cursor = hit || isStrip || isStall ? "pointer" : "default";
     view.pointAt(isInside ? view.timeAt(x) : null);
     clearTimeout(this.hoverTimer);
     view.hideTip();
@@ -129,7 +130,7 @@ export class Hands {
   /** Task and lane in full, as their place cuts long ones; and what a click on it does. */
   wordsOf({ task, lane, count }) {
     const { view } = this;
-    const name = `${task} · ${lane}`;
+    const name = `${task} · ${laneTitle(lane, view.words)}`;
     if (laneWord(lane) !== "rpc" || count < 3) return name;
     const isOpen = view.stack.isUnfolded({ task, lane });
     return `${name} · ${view.words[isOpen ? "fold" : "unfold"]}`;

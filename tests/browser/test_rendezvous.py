@@ -2,17 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Dashboard, axe_faults, overflow, serving
-from tests.launch.commands import tracer as tracer_process
+from tests.captured import Captured
 from tests.store.growing_trace import EPOCH, STEP_NS, GrowingRun
 from tests.store.sample_trace import training_step, write_trace
-from tracer.cli import main as tracer
 from tracer.model.step import RendezvousKey, trace_of_step
 from tracer.model.trace_folder import Flag
 from vizdist.figures.call_lines import time_text
@@ -29,13 +28,9 @@ STEP = 2
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(captured: Captured) -> Path:
     """A loop between two tasks, each a process: six iterations, the last dead where it crosses."""
-    out = tmp_path_factory.mktemp("run") / "loop.trace"
-    options = ["--option", "iterations=5", "--steps", str(STEP), "--out", str(out)]
-    done = tracer_process("run", "cross-device-while", *options)
-    assert done.returncode == 0, done.stderr
-    return out
+    return captured("cross-device-while", "--option", "iterations=5", "--steps", str(STEP))
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +39,8 @@ def trace(folder: Path) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def served(folder: Path) -> Iterator[Dashboard]:
-    for url in serving(Library([folder])):
-        yield Dashboard(url, path_id(folder))
+def served(folder: Path, serve: Callable[[Path], Dashboard]) -> Dashboard:
+    return serve(folder)
 
 
 @pytest.fixture
@@ -123,6 +117,7 @@ def test_there_is_a_row_for_every_key_and_it_says_how_long_was_waited(
     open_all(page)
     rows = page.locator(".mail-row[data-key]")
     expected = told_times(trace)
+    expect(rows).to_have_count(len(expected))
     assert sorted(keys_of(rows)) == sorted(expected)
     dead = (crossing(trace).flags & Flag.DEAD) != 0
     signals = ((crossing(trace).flags & Flag.CONTROL) != 0) & ~dead
@@ -131,8 +126,8 @@ def test_there_is_a_row_for_every_key_and_it_says_how_long_was_waited(
     for at, key in enumerate(keys_of(rows)):
         told = rows.nth(at).locator(".mail-time").inner_text()
         assert told == time_text(expected[key])
-    dead = int(((crossing(trace).flags & Flag.DEAD) != 0).sum())
-    assert page.locator(".mail-row.dead").count() == dead > 0
+    assert dead.sum() > 0
+    expect(page.locator(".mail-row.dead")).to_have_count(int(dead.sum()))
 
 
 @pytest.mark.slow
@@ -148,6 +143,7 @@ def test_links_sum_up_their_rows(open_page: Callable[..., Page], trace: Trace) -
         link = "→".join(f"{end[1][4:]}:{end[3][5:]}" for end in ends)
         num_bytes[link] += count
         wait[link] += waited[key]
+    expect(page.locator(".matrix.bytes button")).to_have_count(len(num_bytes))
     shown = "cells => cells.map((cell) => [cell.dataset.link, cell.textContent])"
     cells = dict(page.locator(".matrix.bytes button").evaluate_all(shown))
     assert cells == {link: str(size(count)) for link, count in num_bytes.items()}
@@ -168,7 +164,9 @@ def test_a_row_selects_its_key_and_the_call_that_brought_it(
     expect(page.locator("#strip .selected")).to_have_text("out")
     lit = page.locator("#rendezvous-sequence [role=button][aria-current=true]")
     expect(lit).to_have_count(1)
-    expect(lit).to_have_attribute("aria-label", re.compile("recv_tensor out, worker:0 → ps:0"))
+    expect(lit).to_have_attribute(
+        "aria-label", re.compile("recv_tensor out, called by worker:0 on ps:0")
+    )
     page.keyboard.press("Escape")
     expect(row).to_have_attribute("aria-current", "false")
 
@@ -224,6 +222,7 @@ def test_calls_of_the_whole_run_are_counted_by_method_and_pair(
     page = open_page()
     page.get_by_role("radio", name="Whole run").click()
     rows = page.locator("#rendezvous-run tbody tr")
+    expect(rows.first).to_be_visible()
     counts = {
         (cells[0], cells[1]): int(cells[2])
         for cells in rows.evaluate_all(
@@ -235,8 +234,9 @@ def test_calls_of_the_whole_run_are_counted_by_method_and_pair(
     assert sum(counts.values()) == len(spans)
     recvs = spans.take(spans.has_word("name", "RecvTensor"))
     own = Counter(recvs.task.tolist())
-    assert counts["recv_tensor", "worker:0 → ps:0"] == own["worker:0"]
-    assert counts["recv_tensor", "ps:0 → worker:0"] == own["ps:0"]
+    for client, server in (("worker:0", "ps:0"), ("ps:0", "worker:0")):
+        who = f"{client} calls {server}; the tensor comes back: {server} → {client}"
+        assert counts["recv_tensor", who] == own[client]
 
 
 @pytest.mark.slow
@@ -308,17 +308,16 @@ def test_it_is_accessible_and_nothing_is_cut(
 
 
 @pytest.mark.slow
-def test_what_failed_is_told_in_words(tab: Tab, tmp_path: Path) -> None:
-    flags = ["--in-process", "--out", str(tmp_path / "bad.trace")]
-    assert tracer(["run", "bad-op", *flags]) == 1
-    for url in serving(Library([tmp_path / "bad.trace"])):
-        page = tab(f"{url}t/{path_id(tmp_path / 'bad.trace')}/rendezvous?step=3&lang=en")
-        expect(page.locator("h1")).to_contain_text("never came")
-        row = page.locator(".mail-row.aborted").first
-        expect(row).to_contain_text("aborted")
-        expect(row).to_contain_text("no value")
-        expect(page.locator("#rendezvous-sequence")).to_contain_text("No call was recorded")
-        page.close()
+def test_what_failed_is_told_in_words(
+    tab: Tab, captured: Captured, serve: Callable[[Path], Dashboard]
+) -> None:
+    bad = serve(captured("bad-op", "--in-process", exits=1))
+    page = tab(f"{bad.url}t/{bad.run}/rendezvous?step=3&lang=en")
+    expect(page.locator("h1")).to_contain_text("never came")
+    row = page.locator(".mail-row.aborted").first
+    expect(row).to_contain_text("aborted")
+    expect(row).to_contain_text("no value")
+    expect(page.locator("#rendezvous-sequence")).to_contain_text("No call was recorded")
 
 
 @pytest.mark.slow

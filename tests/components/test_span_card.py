@@ -1,7 +1,9 @@
 """The card says what was recorded of a span, and text stays text."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from dash.development.base_component import Component
 
@@ -9,6 +11,9 @@ from tests.store.sample_trace import EPOCH, training_step, write_trace
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
 from vizdist.components.span_card import span_card
+from vizdist.figures.timeline import marks_of
+from vizdist.i18n import t
+from vizdist.i18n.units import duration
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -38,6 +43,19 @@ def test_a_recv_says_its_wait_its_transfer_and_who_sent_it(trace: Trace) -> None
     assert said[said.index("Wait") :][:4] == ["Wait", "0.05 µs", "Transfer", "0.15 µs"]
     assert said[said.index("Sent by") + 1] == "ps:0 · w"
     assert said[said.index("Start in step") + 1] == "0.40 µs"
+
+
+def test_card_and_bar_tell_one_wait_until_the_value_existed(tmp_path: Path) -> None:
+    """The request was under way before the wait that was recorded began."""
+    later: dict[int, Any] = {103: {"wait": 10}, 105: {"start": EPOCH + 430, "end": EPOCH + 440}}
+    spans = [span._replace(**later.get(span.span, {})) for span in training_step(1)]
+    trace = open_trace(write_trace(tmp_path / "x.trace", spans))
+    said = card(trace, "span", f"{103:016x}")
+    recv = trace.all.take(np.array([trace.place(103)]))
+    [drawn] = marks_of(trace, recv)["wait"].tolist()
+    assert drawn == 30
+    assert said[said.index("Wait") + 1] == str(duration(drawn))
+    assert t("timeline.canvas.waited", "en", time="") == "wait "
 
 
 def test_an_op_says_how_long_it_queued(trace: Trace) -> None:

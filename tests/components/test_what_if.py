@@ -3,13 +3,16 @@
 from pathlib import Path
 
 import pytest
+from dash.html import Div
 
 from tests.analysis.sample_run import sample_run
 from tests.analysis.test_critical_path import node, opened
 from tests.components.test_span_card import texts
 from vizdist.analysis.selection import Selection
 from vizdist.components import what_if
+from vizdist.components.markup import markup
 from vizdist.components.what_if import what_if_card, what_if_of_selection
+from vizdist.pages.timeline import split_words
 from vizdist.store.trace import Trace
 
 
@@ -37,6 +40,15 @@ def test_an_op_may_be_free_and_its_device_faster(tmp_path: Path) -> None:
         "If short were free, the step would take just as long.",
         "If worker:0 CPU:0 were twice as fast, the step would take 0.06 µs, 0.04 µs less.",
     ]
+
+
+def test_the_card_of_a_path_tries_its_longest_and_leads_to_the_graph(tmp_path: Path) -> None:
+    trace = opened(tmp_path, node("long", 0, 0, 80, 3), node("short", 0, 0, 30, 4, depth=1))
+    said = texts(split_words(trace, 1, "en"))
+    assert "If long were free, the step would take 0.05 µs, 0.05 µs less. " in said
+    assert "Try another in the graph" in said
+    [span] = trace.all.span[trace.all.has_word("name", "long")].tolist()
+    assert f"/graph?step=1&amp;sel=span:{span:016x}" in markup(Div(split_words(trace, 1, "zh")))
 
 
 def test_of_an_edge_it_is_the_link(sample: Trace) -> None:

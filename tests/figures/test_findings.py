@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.analysis.sample_run import sample_run
 from tests.store.sample_trace import EPOCH, WORKER, write_trace
 from vizdist.analysis.critical_path import CriticalPath, critical_path
+from vizdist.analysis.described import describe
+from vizdist.analysis.lit import lit_by
+from vizdist.analysis.stalls import NOTHING_LEFT, stalls
 from vizdist.figures.findings import WIDTH, step_findings
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
@@ -45,6 +49,24 @@ def path_of(trace: Trace) -> CriticalPath:
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return chain(tmp_path_factory.mktemp("run") / "long.trace", 3 * WIDTH)
+
+
+def test_a_stall_selects_what_caused_it_and_what_ran_next(tmp_path: Path) -> None:
+    """mm waits from its readiness at 300 for the tensor that worker:1 sends."""
+    trace = sample_run(tmp_path / "x.trace")
+    step = trace.step(1, "worker:0")
+    found = [(stall, one) for stall, one in zip(stalls(trace, step),
+             step_findings(trace, step)["stalls"], strict=True) if stall.cause]  # fmt: skip
+    assert found
+    for stall, sent in found:
+        assert stall.cause is not None
+        lit = lit_by(trace, {"type": "stall", "id": sent["sel"]}, 1)
+        ends = {stall.cause.place, stall.effect} - {NOTHING_LEFT}
+        assert {*lit.selected.tolist()} == ends
+        told = describe(trace, {"type": "stall", "id": sent["sel"]}, 1)
+        assert told is not None
+        assert (told.runs, told.title) == (len(ends), trace.all.text("name")[stall.cause.place])
+    assert not len(lit_by(trace, {"type": "stall", "id": "no,id"}, 1).selected)
 
 
 def test_a_path_of_few_pieces_is_sent_whole(tmp_path: Path) -> None:

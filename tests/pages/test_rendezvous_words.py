@@ -6,6 +6,9 @@ import pytest
 
 from tests.figures.test_mailbox_rows import ROW, row
 from vizdist.analysis.mailbox import Mailbox, Transfer
+from vizdist.analysis.mechanisms.calls import Method
+from vizdist.components.call_table import call_table
+from vizdist.components.markup import markup
 from vizdist.i18n import Lang
 from vizdist.pages.rendezvous import headline, note_of_keys
 from vizdist.store.steps import StepInfo
@@ -47,3 +50,18 @@ def test_a_signal_that_never_came_is_still_told() -> None:
 def test_beside_all_keys_stands_how_many_carried_no_value(lang: Lang, said: str) -> None:
     assert note_of_keys(Mailbox([*VALUES, *DEAD, SIGNAL], []), lang) == said
     assert note_of_keys(Mailbox([ROW], []), "en") == "1 key"
+
+
+@pytest.mark.parametrize(
+    ("lang", "words"),
+    [
+        ("en", "worker:0 calls ps:0; the tensor comes back: ps:0 → worker:0"),
+        ("zh", "worker:0 调用 ps:0；张量传回：ps:0 → worker:0"),
+    ],
+)
+def test_a_pull_says_who_calls_and_which_way_the_tensor_goes(lang: Lang, words: str) -> None:
+    def told(method: str) -> str:
+        return markup(call_table([Method(method, "worker:0", "ps:0", 1, 5, 5, 0, 8)], lang))
+
+    assert words in told("RecvTensor")
+    assert words.partition(";")[0].partition("；")[0] + "</small>" in told("RunGraph")

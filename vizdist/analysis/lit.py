@@ -12,6 +12,7 @@ from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
+SPANS = ","  #: between the ids of a selected stall: its cause, and what ran next
 MOST = 256  #: more spans than these say nothing when lit at once
 
 _NONE = np.empty(0, np.int64)
@@ -43,6 +44,9 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
             return np.array([trace.place(name)])
         except TraceError:
             return _NONE
+    if kind == "stall":
+        places = trace.places(np.array([number_of(one) for one in name.split(SPANS)], np.uint64))
+        return places[places >= 0]
     if kind == "key":
         mask = _has_word(trace.all, "key", {name})
     elif kind == "device":
@@ -59,6 +63,14 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
     places = np.flatnonzero(inside if inside.any() else mask)
     spans = trace.all.take(places)
     return places[np.lexsort((spans.start, _workers(trace, spans, step)))][:MOST]
+
+
+def number_of(text: str) -> int:
+    """Of a span's id, 0 for what is none."""
+    try:
+        return int(text, 16)
+    except ValueError:
+        return 0
 
 
 def _on_device(trace: Trace, name: str) -> Array:

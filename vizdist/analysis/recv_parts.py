@@ -66,6 +66,12 @@ def value_at(trace: Trace, recvs: Spans) -> Array:
     return instants
 
 
+def waited(spans: Spans, came: Array) -> Array:
+    """ns until the value of each recv existed, at `came`; of a served call what it recorded."""
+    waits = np.where(spans.is_kind("rendezvous.recv"), came - spans.start, spans.wait)
+    return np.asarray(np.clip(waits, 0, spans.duration))
+
+
 def never_came(columns: Mapping[str, Array]) -> Array:
     """Whether a recv was given up, or is not over, and no Send is known to have served it."""
     given_up = (columns["flags"] & (Flag.ERROR | Flag.UNFINISHED)) != 0

@@ -17,7 +17,8 @@ from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
-from vizdist.analysis.typical_step import typical_step
+from vizdist.analysis.typical_step import TypicalStep, typical_step
+from vizdist.analysis.what_if_path import longest_changed
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.i18n.units import duration, figures, size
 from vizdist.store.problems import Problem
@@ -191,6 +192,22 @@ def _of_path(trace: Trace) -> Iterator[Sentence]:
     }
     key = f"path.{_PATHS.get((most.part, most.kind)) or _PATHS[most.part, '']}"
     yield Sentence(key, values, "timeline", most.spans, typical.step.number)
+    yield from _of_what_if(trace, typical)
+
+
+def _of_what_if(trace: Trace, typical: TypicalStep) -> Iterator[Sentence]:
+    """What a step would take without that; the graph tries other changes too."""
+    tried = longest_changed(trace, typical.stretches, typical.what_if)
+    if tried is None:
+        return
+    span, found = tried
+    values: dict[str, object] = {
+        "name": found.change.name.replace("→", " → "),
+        "would": str(duration(found.would_take)),
+        "saved": str(duration(found.saved)),
+    }
+    key = f"what_if.{found.change.kind}.{'shorter' if found.saved > 0 else 'same'}"
+    yield Sentence(key, values, "graph", (span,), typical.step.number)
 
 
 #: by class of time and kind of span; "" is any other kind

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.call_sequence import RECV
 from vizdist.analysis.mechanisms.calls import Method
 from vizdist.figures.call_lines import method_title, time_text
 from vizdist.i18n import Lang, t
@@ -18,18 +19,20 @@ def call_table(methods: Sequence[Method], lang: Lang) -> Component:
         return html.P(t("rendezvous.calls.none", lang), className="hint")
     head = html.Tr([html.Th(t(f"rendezvous.column.{c}", lang), scope="col") for c in COLUMNS])
     return html.Table(
-        [html.Thead(head), html.Tbody([_row(one) for one in methods])], className="calls-table"
+        [html.Thead(head), html.Tbody([_row(one, lang) for one in methods])],
+        className="calls-table",
     )
 
 
-def _row(one: Method) -> Component:
+def _row(one: Method, lang: Lang) -> Component:
     times = ["–" if ns is None else time_text(ns) for ns in (one.p50_ns, one.p95_ns)]
-    server = one.server or "?"
+    key = "asks" if one.method == RECV else "calls"
+    who = t(f"rendezvous.calls.{key}", lang, client=one.client, server=one.server or "?")
     failed = "failed" if one.errors else ""
     return html.Tr(
         [
             html.Th(
-                [html.B(method_title(one.method)), html.Small(f"{one.client} → {server}")],
+                [html.B(method_title(one.method)), html.Small(who)],
                 scope="row",
             ),
             html.Td(f"{one.count:,}"),

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 from tracer.model.schema import SPAN_KINDS
 from vizdist.analysis.lit import Lit
 from vizdist.analysis.longest import longest
+from vizdist.analysis.recv_parts import value_at, waited
 from vizdist.components.cards import chip, link, swatch
 from vizdist.components.what_if import what_if_card
 from vizdist.figures.timeline import HUES, hues_of
@@ -118,10 +119,11 @@ def _facts(trace: Trace, detail: SpanDetail, lit: Lit) -> Iterator[tuple[str, st
     name = "start_run" if begun is None else "start"
     yield name, str(duration(detail.start - (trace.start if begun is None else begun)))
     yield "duration", str(duration(detail.end - detail.start))
-    if detail.wait:
-        yield "wait", str(duration(detail.wait))
+    one = trace.all.take(np.array([detail.index]))
+    if wait := int(waited(one, value_at(trace, one))[0]):
+        yield "wait", str(duration(wait))
         if detail.kind == "rendezvous.recv":
-            yield "transfer", str(duration(max(0, detail.end - detail.start - detail.wait)))
+            yield "transfer", str(duration(detail.end - detail.start - wait))
     if detail.ready:
         yield "queue", str(duration(max(0, detail.start - detail.ready)))
     if detail.version >= 0:

@@ -1,15 +1,22 @@
 """What a step would take if what is selected were free or faster, beside how late it may end."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.critical_path import path_of
 from vizdist.analysis.lit import lit_by
+from vizdist.analysis.path_stretches import stretches
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.step_events import END, StepEvents, step_events
 from vizdist.analysis.what_if import changes_of, what_if_in, what_if_text
+from vizdist.analysis.what_if_path import longest_changed
+from vizdist.components.cards import icon, link
+from vizdist.components.proof import proof, span_id
+from vizdist.components.view import View
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.trace import StepInfo, Trace
@@ -29,6 +36,21 @@ def what_if_card(trace: Trace, place: int, lang: Lang) -> list[Component]:
     events = step_events(trace, step)
     lines = [*_lines(trace, events, place, lang)] if events else []
     return _section(lines, lang) if lines else []
+
+
+def what_if_of_path(trace: Trace, step: StepInfo, lang: Lang) -> list[Component]:
+    """Of what a critical path goes to most that can be changed, and the way to try others."""
+    events = step_events(trace, step) if len(trace.step_places(step)) <= MOST_SPANS else None
+    if events is None:
+        return []
+    told = stretches(trace, path_of(events, step))
+    tried = longest_changed(trace, told, partial(what_if_in, events))
+    if tried is None:
+        return []
+    span, found = tried
+    way = proof(View("timeline", trace.id, lang), "graph", step.number, span_id(span))
+    more = link([t("what_if.others", lang), icon("right")], way, kind="button")
+    return [html.P([f"{what_if_text(found, lang)} ", more], className="what-if-path")]
 
 
 def what_if_of_selection(

@@ -84,16 +84,19 @@ def _joined(calls: Sequence[Call], lang: Lang) -> Json:
         "reply": _values(calls, lang),
         "held": "",
         "note": t("rendezvous.calls.comma", lang).join(notes),
-        "says": f"{title}: {first.source} → {first.target}",
+        "says": t("rendezvous.calls.several", lang, **_who(first, title)),
         **{flag: all(getattr(call, f"is_{flag}") for call in calls) for flag in FLAGS},
     }
+
+
+def _who(call: Call, title: str) -> dict[str, str]:
+    return {"method": title, "source": call.source, "target": call.target}
 
 
 def _call(call: Call, lang: Lang) -> Json:
     method = method_title(call.method)
     title = f"{method} {call.tensor}".strip()
     held = call.exists - call.served
-    values = {"method": title, "source": call.source, "target": call.target}
     took = time_text(max(call.done - call.sent, 0))
     return {
         **_ends(call),
@@ -106,7 +109,7 @@ def _call(call: Call, lang: Lang) -> Json:
         "reply": _reply(call, lang),
         "held": t("rendezvous.calls.held", lang, time=time_text(held)) if held > 0 else "",
         "note": t("rendezvous.calls.deferred", lang) if call.is_deferred else "",
-        "says": t("rendezvous.calls.says", lang, **values, took=took),
+        "says": t("rendezvous.calls.says", lang, **_who(call, title), took=took),
         "sel": f"key:{call.key}" if call.key else f"rpc:{call.span}",
         "key": call.key,
         "span": call.span,

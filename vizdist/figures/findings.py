@@ -7,6 +7,7 @@ import numpy as np
 
 from vizdist.analysis.critical_path import CriticalPath, Piece, critical_path
 from vizdist.analysis.kept import kept
+from vizdist.analysis.lit import SPANS
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, stalls
 from vizdist.analysis.stalls_told import told
 from vizdist.analysis.stands_out import StandOut
@@ -87,10 +88,15 @@ def _by_pixel(lines: Sequence[_Line], step: StepInfo) -> list[_Line]:
 
 
 def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
-    """`cause` is where the arrow begins: in its row, when it was over; `ready` when the op was."""
+    """`cause` is where the arrow begins: in its row, when it was over; `ready` when the op was.
+
+    `sel` selects the cause and what ran next.
+    """
     key, values = told(trace, stall)
-    ready = int(trace.all.ready[stall.effect]) if stall.effect != NOTHING_LEFT else 0
+    has_effect = stall.effect != NOTHING_LEFT
+    ready = int(trace.all.ready[stall.effect]) if has_effect else 0
     cause = stall.cause
+    ends = [*([cause.place] if cause else []), *([stall.effect] if has_effect else [])]
     begins = cause is not None and {
         "row": int(trace.all.row[cause.place]),
         "at": cause.end - trace.start,
@@ -104,6 +110,7 @@ def _stall(trace: Trace, stall: Stall) -> dict[str, Any]:
         "key": key,
         "values": values,
         "cause": begins or None,
+        "sel": SPANS.join(hex_id(int(trace.all.span[place])) for place in dict.fromkeys(ends)),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vizdist.analysis.recv_parts import value_at
+from vizdist.analysis.recv_parts import value_at, waited
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import Stood, idle_wait, stood, task_numbers, union
 from vizdist.store.details import hex_id
@@ -61,10 +61,9 @@ def marks_of(trace: Trace, spans: Spans) -> dict[str, Array]:
     """
     queue = np.where(spans.ready > 0, spans.start - spans.ready, 0)
     came = value_at(trace, spans)
-    waits = np.where(spans.is_kind("rendezvous.recv"), came - spans.start, spans.wait)
     return {
         "queue": np.maximum(queue, 0).astype(np.float32),
-        "wait": np.clip(waits, 0, spans.duration).astype(np.float32),
+        "wait": waited(spans, came).astype(np.float32),
         "stood": idle_wait(trace, spans, came).astype(np.float32),
         "bytes": spans.bytes.astype(np.float32),
         "hue": hues_of(spans),

@@ -18,6 +18,7 @@ from vizdist.components.split_bar import split_bars
 from vizdist.components.stands_out import slow_step, stands_out_list
 from vizdist.components.toolbar import choice, picture_buttons, table_button
 from vizdist.components.view import Route, View, view_of
+from vizdist.components.what_if import what_if_of_path
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import duration, micros, percentages
 from vizdist.store.library import Library
@@ -161,7 +162,8 @@ def split_words(trace: Trace, number: int, lang: Lang) -> list[Component]:
         note = t("timeline.took.note_each", lang)
     else:
         note = t("timeline.took.note", lang, task=first.task, total=micros(first.total))
-    return [html.H2([title, html.Small(note)]), split_bars(rows, lang)]
+    tried = what_if_of_path(trace, first.step, lang) if on_path and rows[-1] is on_path else []
+    return [html.H2([title, html.Small(note)]), split_bars(rows, lang), *tried]
 
 
 def register(app: Dash, library: Library) -> None:

@@ -39,7 +39,7 @@ def staleness(trace: Trace) -> Staleness:
     """Joins, per client request and variable, the version read with the version written."""
     spans = trace.all.take(trace.all.is_kind("op.run") & (trace.all.version >= 0))
     spans = spans.take(spans.step > 0)
-    variable_of = _variables_by_node(trace)
+    variable_of = variables_by_node(trace)
     reads: dict[tuple[int, str], int] = {}
     updates: list[tuple[tuple[int, str], int, int]] = []
     for node, op, version, lo, span in _rows(spans):
@@ -73,7 +73,7 @@ def _rows(spans: Spans) -> Iterable[tuple[str, str, int, int, int]]:
     )
 
 
-def _variables_by_node(trace: Trace) -> dict[str, str]:
+def variables_by_node(trace: Trace) -> dict[str, str]:
     """The variable that each reading or writing node is about, in any registered graph."""
     found: dict[str, str] = {}
     for graph in trace.graphs:

@@ -1,0 +1,102 @@
+"""Where copies of variables lie, whether they agree, and which versions steps read and made."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.captured import MLP
+from vizdist.analysis.variables import Access, Copy, Variable, accesses, places_of, variables
+from vizdist.components.variable_cards import headline, policy_table, stairs_sentence
+from vizdist.figures.versions import staircase
+from vizdist.i18n import Lang
+from vizdist.store.trace import Trace, open_trace
+
+CNN = ("digits-cnn", "--strategy", "mirrored", "--devices", "cpu:2", "--steps", "3", "--in-process")
+
+
+def plain(parts: object) -> str:
+    if isinstance(parts, list):
+        return "".join(map(plain, parts))
+    return str(getattr(parts, "children", parts)).replace("\u00a0", " ")
+
+
+@pytest.fixture(scope="module")
+def mirrored(captured: Callable[..., Path]) -> Trace:
+    return open_trace(captured(*CNN))
+
+
+@pytest.fixture(scope="module")
+def on_ps(captured: Callable[..., Path]) -> Trace:
+    return open_trace(captured(*MLP))
+
+
+def variable(name: str, prints: list[str], when: str = "ON_WRITE") -> Variable:
+    copies = tuple(Copy(f"{name}/{i}", f"CPU:{i}", 1, each) for i, each in enumerate(prints))
+    return Variable(name, (2,), 8, when, "MEAN", copies)
+
+
+def test_mirrored_variables_agree_and_statistics_differ_until_they_are_read(
+    mirrored: Trace,
+) -> None:
+    found = variables(mirrored, 2)
+    assert places_of(found) == ["CPU:0", "CPU:1"]
+    trained = [one for one in found if one.synchronization == "ON_WRITE"]
+    own = [one for one in found if one.synchronization == "ON_READ" and one.shape]
+    assert trained
+    assert all(one.agrees for one in trained)
+    assert {one.name.rpartition("/")[2] for one in own} == {"running_mean", "running_var"}
+    assert not any(one.agrees for one in own)
+    assert "differ until they are read" in plain(headline(found, "en"))
+
+
+def test_a_variable_on_a_ps_has_one_copy_and_its_version(on_ps: Trace) -> None:
+    found = variables(on_ps, 3)
+    assert found[0].name == "fc1/weight"
+    assert places_of(found) == ["ps:0"]
+    assert [one.agrees for one in found] == [None] * 4
+    assert plain(headline(found, "en")) == "4 variables, 9.41 KiB, lie on ps:0, in one copy each."
+
+
+def test_each_update_of_a_single_client_follows_its_own_read(on_ps: Trace) -> None:
+    used = accesses(on_ps, "fc1/weight")
+    applied = [one for one in used if one.kind == "apply"]
+    assert [one.version for one in applied] == list(range(2, 2 + len(applied)))
+    assert {one.missed for one in applied} == {0}
+    assert plain(stairs_sentence(used, "fc1/weight", "en")).startswith(f"{len(applied)} updates")
+    drawn = staircase(used, 3, "en")
+    assert drawn is not None
+    assert (drawn["clients"], drawn["links"]) == (["worker:0"], [])
+    assert [mark["at"] for mark in drawn["marks"]] == sorted(m["at"] for m in drawn["marks"])
+
+
+def test_copies_agree_only_if_all_of_them_were_told() -> None:
+    assert variable("w", ["a", "a"]).agrees is True
+    assert variable("w", ["a", "b"]).agrees is False
+    assert variable("w", ["a", ""]).agrees is None
+    assert variable("w", ["a"]).agrees is None
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_mirrored_copies_that_parted_are_said_first(lang: Lang) -> None:
+    told = plain(headline([variable("w", ["a", "b"]), variable("v", ["c", "c"])], lang))
+    assert told.startswith("1")
+    assert "parted" in told or "分歧" in told
+
+
+def test_an_update_that_missed_many_versions_is_joined_with_its_read() -> None:
+    used = [
+        Access(0, "worker:0", "read", 1, 0, 1, "a"),
+        *(Access(n, "worker:1", "apply", 1 + n, 0, n, "b") for n in range(1, 4)),
+        Access(9, "worker:0", "apply", 5, 3, 1, "c"),
+    ]
+    drawn = staircase(used, 1, "en")
+    assert drawn is not None
+    assert drawn["links"] == [[0, 4]]
+    assert "at most 3 versions" in plain(stairs_sentence(used, "w", "en"))
+
+
+def test_the_policies_are_those_that_tensorflow_was_seen_to_have() -> None:
+    table = str(policy_table("en"))
+    for text in ("3, 3", "1.5, 1.5", "1, 1", "ValueError"):
+        assert text in table

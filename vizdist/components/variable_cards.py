@@ -1,0 +1,114 @@
+"""Sentences and tables of the Variables page: copies and their prints, what each policy does."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from vizdist.analysis.variables import ON_READ, Access, Copy, Variable, places_of
+from vizdist.components.cards import Children, rich, says
+from vizdist.i18n import Lang, t
+from vizdist.i18n.units import size
+
+MOST_PLACES = 8  #: side by side; more would leave no room for prints
+
+#: What two replicas that assign 1 and 2 leave behind, as TensorFlow has it: the copies, what a read
+#: from outside of them gives. "" is an error.
+POLICIES: Sequence[tuple[str, tuple[str, str], tuple[str, str]]] = (
+    ("NONE", ("1, 2", "1"), ("1, 2", "")),
+    ("SUM", ("3, 3", "3"), ("1, 2", "3")),
+    ("MEAN", ("1.5, 1.5", "1.5"), ("1, 2", "1.5")),
+    ("ONLY_FIRST_REPLICA", ("1, 1", "1"), ("1, 2", "1")),
+)
+
+
+def headline(found: Sequence[Variable], lang: Lang) -> Children:
+    """Whether copies agree; of variables with one copy each, where they lie."""
+    told = [one for one in found if one.agrees is not None]
+    if told:
+        own = [one for one in told if not one.agrees and one.synchronization == ON_READ]
+        parted = sum(not one.agrees for one in told) - len(own)
+        counts = {"count": sum(bool(one.agrees) for one in told), "differ": len(own)}
+        if parted:
+            return rich("variables.head.parted", lang, parted=parted, **counts)
+        return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
+    places, total = places_of(found), sum(one.bytes for one in found)
+    values = {"count": len(found), "bytes": size(total)}
+    if len(places) == 1:
+        return rich("variables.head.one_place", lang, place=places[0], **values)
+    most = max(places, key=lambda place: _held(found, place))
+    share = f"{100 * _held(found, most) / total:.0f}" if total else "0"
+    return rich("variables.head.placed", lang, places=len(places), most=most, share=share, **values)
+
+
+def _held(found: Sequence[Variable], place: str) -> int:
+    return sum(one.bytes for one in found for copy in one.copies if copy.place == place)
+
+
+def copies_table(found: Sequence[Variable], shown: str, lang: Lang) -> Component:
+    """A row a variable, a column a place; equal bytes have equal prints, joined by a bar."""
+    places = places_of(found)[:MOST_PLACES]
+    head = html.Tr([html.Td(), *(html.Th(place, scope="col") for place in places)])
+    rows = [_row(one, places, one.copies[0].name == shown, lang) for one in found]
+    held = [html.Td(str(size(_held(found, place)))) for place in places]
+    foot = html.Tr([html.Th(t("variables.copies.held", lang), scope="row"), *held])
+    label = says(t("variables.copies.title", lang))
+    parts = [html.Thead(head), html.Tbody(rows), html.Tfoot(foot)]
+    return html.Table(parts, className="copies-table", **label)
+
+
+def _row(one: Variable, places: Sequence[str], is_shown: bool, lang: Lang) -> Component:
+    by_place = {copy.place: copy for copy in one.copies}
+    kind = {True: "equal", False: "apart", None: ""}[one.agrees]
+    shape = "×".join(map(str, one.shape)) or t("variables.copies.scalar", lang)
+    rule = f" · {one.synchronization} · {one.aggregation}" if one.synchronization else ""
+    data: dict[str, Any] = {"data-variable": one.copies[0].name, "aria-pressed": str(is_shown)}
+    name = html.Button([html.B(one.name), html.Small(f"{shape} · {size(one.bytes)}{rule}")],
+                       type="button", className="variable", **data)  # fmt: skip
+    cells = [_cell(by_place.get(place), lang) for place in places]
+    return html.Tr([html.Th(name, scope="row"), *cells], className=kind)
+
+
+def _cell(copy: Copy | None, lang: Lang) -> Component:
+    if copy is None:
+        return html.Td(className="none")
+    version = t("variables.copies.version", lang, version=copy.version) if copy.version >= 0 else ""
+    value = f"{copy.scalar:.4g}" if copy.scalar is not None else ""
+    told = html.Small(" · ".join(filter(None, (value, version))))
+    if not copy.print:
+        return html.Td(html.Span([html.Span(className="no-print"), told], className="copy"))
+    shown: dict[str, Any] = {"data-print": copy.print, "role": "img"}
+    label = t("variables.copies.print", lang, print=copy.print)
+    mark = html.Span(className="print", title=label, **says(label, **shown))
+    return html.Td(html.Span([mark, told], className="copy"))
+
+
+def policy_table(lang: Lang) -> Component:
+    """What two replicas that assign 1 and 2 leave behind under each policy."""
+    top = [html.Th(t("variables.policy.aggregation", lang), rowSpan=2, scope="col")]
+    top += [html.Th(name, colSpan=2, scope="colgroup") for name in ("ON_WRITE", "ON_READ")]
+    below = [html.Th(t(f"variables.policy.{name}", lang), scope="col")
+             for name in ("copies", "read") * 2]  # fmt: skip
+    rows = [
+        html.Tr([html.Th(name, scope="row"),
+                 *(html.Td(text or html.Span("ValueError", className="no-read"))
+                   for text in (*write, *read))])
+        for name, write, read in POLICIES
+    ]  # fmt: skip
+    parts = [html.Thead([html.Tr(top), html.Tr(below)]), html.Tbody(rows)]
+    return html.Table(parts, className="calls-table policy-table")
+
+
+def stairs_sentence(found: Sequence[Access], variable: str, lang: Lang) -> Children:
+    """How many applies missed versions that others had made since their read."""
+    applies = [one for one in found if one.kind == "apply"]
+    late = [one for one in applies if one.missed]
+    clients = t("variables.stairs.clients", lang, count=len({one.client for one in found}))
+    values = {"variable": variable, "count": len(applies), "clients": clients}
+    if not applies:
+        return rich("variables.stairs.none", lang, **values)
+    if not late:
+        return rich("variables.stairs.fresh", lang, **values)
+    most = max(one.missed for one in late)
+    return rich("variables.stairs.stale", lang, late=f"{len(late):,}", most=most, **values)

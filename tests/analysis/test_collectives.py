@@ -22,6 +22,7 @@ from vizdist.analysis.collectives import (
     latest,
     of_step,
 )
+from vizdist.analysis.step_split import split_step
 from vizdist.components.collective_cards import headline
 from vizdist.figures.collectives import cells_of, picture_of, rounds_of
 from vizdist.store.trace import Trace, open_trace
@@ -145,3 +146,11 @@ def test_the_picture_keeps_every_part_of_a_rank_in_its_place(ring: Trace) -> Non
         assert 0 <= wait["start"] <= wait["end"] == transfer["start"] == mark["at"]
         assert transfer["end"] <= arrival["total"]
         assert all(one["start"] <= one["end"] for one in lane["bars"])
+
+
+def test_a_collective_waits_until_all_have_come_and_then_transfers(ring: Trace) -> None:
+    split = split_step(ring, ring.step(1))[-1]
+    assert split.parts["wait"] == 0  # rank 2 works to the end, in the same task
+    [lone] = [one for one in first(ring).ranks if one.number == 2]
+    assert split.parts["compute"] >= 9 * MS
+    assert lone.wait_ns == 0

@@ -17,7 +17,7 @@ from vizdist.analysis.bytes_moved import VARIABLE_OPS
 from vizdist.analysis.collectives import of_step
 from vizdist.analysis.graph_counts import own_nodes
 from vizdist.analysis.kept import kept
-from vizdist.analysis.step_split import is_update, op_mask
+from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import union
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
@@ -126,7 +126,7 @@ def works(trace: Trace, requests: Sequence[StepInfo]) -> list[Work]:
     Nodes are those of the graphs that they ran; a variable that several clients share counts once.
     """
     spans = spans_of(trace, requests)
-    runs = spans.take(spans.is_kind("op.run"))
+    runs = spans.take(spans.is_kind("op.run") & ~op_mask(spans, is_wait))
     tables = {graph.id: graph for step in requests if (graph := trace.graph(step))}
     rows = [
         row
@@ -135,7 +135,7 @@ def works(trace: Trace, requests: Sequence[StepInfo]) -> list[Work]:
     ]
     found = []
     for task, device in _devices(runs):
-        own = runs.take((runs.task == task) & (runs.lane == f"executor {device}"))
+        own = runs.take(runs_on(runs, task, device))
         found.append(_work(task, device, own, [row for row in rows if _lives(row, task, device)]))
     return found
 
@@ -155,7 +155,15 @@ def spans_of(trace: Trace, requests: Sequence[StepInfo]) -> Spans:
 def _devices(runs: Spans) -> list[tuple[str, str]]:
     lanes = {(str(task), str(lane)) for task, lane in zip(runs.task, runs.lane, strict=True)}
     named = {(task, lane.partition(" ")[2]) for task, lane in lanes if lane.startswith("executor ")}
-    return sorted((task, device) for task, device in named if " " not in device)
+    return sorted({(task, device.partition(" (")[0]) for task, device in named})
+
+
+def runs_on(spans: Spans, task: str, device: str) -> Array:
+    """Which spans lie on the lanes of a device's executor: several, where its ops overlap."""
+    lane = f"executor {device}"
+    lanes = [name for name in set(spans.lane.tolist()) if name.partition(" (")[0] == lane]
+    mask: Array = (spans.task == task) & np.isin(spans.lane, lanes)
+    return mask
 
 
 def _lives(row: NodeRow, task: str, device: str) -> bool:

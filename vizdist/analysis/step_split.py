@@ -4,10 +4,11 @@ The first class that holds wins, in the order of CLASSES:
 
 compute   an op runs that writes no variable, and does not wait at a queue
 update    an op runs that writes a variable
-transfer  a value exists and is on its way: to this task, from it, or between its host and its GPU
+transfer  a value exists and is on its way: to this task, from it, between its host and its GPU, or
+          round the ranks of a collective
 rpc       a request or an answer travels, or a request is served without a partition running for it
 wait      a recv's request has arrived where the value will be, and there is no value yet; or an op
-          is at a queue
+          is at a queue, or in a collective that not all ranks have come to
 queueing  an op has its inputs and does not run yet
 other     none of these: dispatch between ops, or nothing to do
 
@@ -29,7 +30,7 @@ from vizdist.store.trace import StepInfo, Trace
 CLASSES = ("compute", "update", "transfer", "rpc", "wait", "queueing", "other")
 
 _WRITES = re.compile(r"(Resource)?(Sparse)?(Apply|Assign|Scatter)")
-_WAITS = re.compile(r"Queue(Enqueue|Dequeue)|(Resource)?AccumulatorTakeGradient")
+_WAITS = re.compile(r"Queue(Enqueue|Dequeue)|(Resource)?AccumulatorTakeGradient|Collective")
 
 Interval = tuple[Array, Array]  #: starts and ends, ns
 
@@ -155,7 +156,12 @@ def _intervals(trace: Trace, own: Spans) -> list[Interval]:
     return [
         (ops.start[computes], ops.end[computes]),
         (ops.start[writes], ops.end[writes]),
-        _joined((parts.exists, parts.recvs.end), _sent(trace, own), (copies.start, copies.end)),
+        _joined(
+            (parts.exists, parts.recvs.end),
+            _sent(trace, own),
+            (copies.start, copies.end),
+            _exchanged(own),
+        ),
         _rpc(trace, own),
         _joined((parts.served, parts.exists), (ops.start[waits], ops.end[waits])),
         (ready.ready, ready.start),
@@ -169,6 +175,13 @@ def _sent(trace: Trace, own: Spans) -> Interval:
     client = trace.places(served.parent)
     arrived = np.where(client >= 0, trace.all.end[client], 0)
     return served.start + served.wait, np.maximum(served.end, arrived)
+
+
+def _exchanged(own: Spans) -> Interval:
+    """From when all ranks of a collective had come."""
+    kinds = {kind for kind in own.words["kind"] if kind.startswith("collective.")}
+    met = own.take(own.is_kind(*(kinds - {"collective.hop"})))
+    return met.start + met.wait, met.end
 
 
 def _is_tensor(spans: Spans) -> Array:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from vizdist.analysis.collectives import Collective, Hop, Rank
-from vizdist.analysis.step_split import op_mask
 from vizdist.figures.call_lines import time_text
 from vizdist.figures.lanes import Json, bar, lane, picture, work_bars
 from vizdist.i18n import Lang, t
@@ -26,7 +25,7 @@ def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
     begin = min([step.start for step in steps] or [one.met])
     end = max([step.end for step in steps] + [one.end])
     busy = trace.all.take(_places(trace, steps))
-    busy = busy.take(busy.is_kind("op.run") & ~op_mask(busy, _is_collective))
+    busy = busy.take(busy.is_kind("op.run"))
     rounds = rounds_of(one)
     return {
         "arrival": picture(
@@ -50,10 +49,6 @@ def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
             for name, key in (("no_hops", "no_hops"), ("before", "ring.before"))
         },
     }
-
-
-def _is_collective(op: str) -> bool:
-    return op.startswith("Collective")
 
 
 def _steps(trace: Trace, one: Collective) -> list[StepInfo]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from vizdist.analysis.replicas import runs_on
 from vizdist.analysis.waiting import union
 from vizdist.figures.call_lines import time_text
 from vizdist.figures.timeline import COMPUTE, HUES, UPDATE, hues_of
@@ -49,7 +50,7 @@ def work_bars(busy: Spans, task: str, device: str, window: tuple[int, int]) -> l
     """What a device ran, from the op spans of a step; what lies close together is one bar."""
     begin, end = window
     gap = (end - begin) // _FINEST
-    own = (busy.task == task) & (busy.lane == f"executor {device}")
+    own = runs_on(busy, task, device)
     hues = hues_of(busy)
     bars = []
     for hue in (COMPUTE, UPDATE):

@@ -8,6 +8,7 @@ import torch
 
 from tests.clusters import TestCluster
 from tests.runtime.collective_graphs import cpus_of, devices_of, fed, names, reducing, workers
+from tracer.model.graph import Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
@@ -131,6 +132,31 @@ def test_many_collectives_of_many_steps_keep_apart(start_cluster: Start) -> None
         feeds = {f"x{rank}:0": torch.tensor([1.0, float(step)]) for rank in range(3)}
         for got in session.run(names(sums), feeds):
             assert got.tolist() == [81.0, 81.0 * step]
+
+
+@pytest.mark.parametrize("hint", ["ring", "tree", "native"])
+def test_what_others_hold_stays_as_it_was(start_cluster: Start, hint: str) -> None:
+    """A variable, a constant and a fed tensor are summed again and again."""
+    cluster = cluster_of(start_cluster, 2, 2)
+    b, devices = GraphBuilder(), devices_of(2, 2)
+    group = CollectiveGroup(b, CollectiveKeys(), devices, hint=hint)
+    given: list[list[Input]] = [[], [], []]
+    made = []
+    for rank, device in enumerate(devices):
+        with b.device(device):
+            v = b.op("VarHandleOp", name=f"v{rank}", dtype="float32", shape=[2])
+            ones = b.const([1.0, 1.0], name=f"c{rank}")
+            made.append(b.op("AssignVariableOp", v, ones, name=f"init{rank}", dtype="float32"))
+            given[0].append(b.op("ReadVariableOp", v, name=f"read{rank}", dtype="float32"))
+            given[1].append(ones)
+        given[2].append(fed(b, device, rank, [2], "float32"))
+    fetches = [name for each in given for name in names(group.all_reduce(each, of="x"))]
+    session = cluster.session(b.graph())
+    session.run([each.node for each in made])
+    feeds = {f"x{rank}:0": torch.ones(2) for rank in range(2)}
+    for _ in range(3):
+        assert [got.tolist() for got in session.run(fetches, feeds)] == [[2.0, 2.0]] * 6
+    assert all(x.tolist() == [1.0, 1.0] for x in feeds.values())
 
 
 def test_a_task_holds_nothing_of_collectives_that_are_over(start_cluster: Start) -> None:

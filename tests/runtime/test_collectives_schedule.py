@@ -1,7 +1,9 @@
 """Schedules alone: run by a machine of lists, every rank ends with what all brought."""
 
 from collections import defaultdict, deque
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,12 +13,13 @@ from tracer.model.collective import Collective
 from tracer.runtime.collectives_pieces import pieces_of, schedule_of
 from tracer.runtime.collectives_schedule import Receive, Send, chunk_bounds
 
+Ran = tuple[list[torch.Tensor], list[int]]
 DTYPES = [torch.float32, torch.float64, torch.int32, torch.int64, torch.bfloat16, torch.float16]
 
 
-def run(collectives: list[Collective], xs: list[torch.Tensor]) -> tuple[list[torch.Tensor], list]:
+def run(collectives: list[Collective], xs: list[torch.Tensor]) -> Ran:
     """What each rank ends with, and the bytes that each sent."""
-    pieces = [pieces_of(each, x) for each, x in zip(collectives, xs, strict=True)]
+    pieces = [pieces_of(each, [x]) for each, x in zip(collectives, xs, strict=True)]
     left = [deque(schedule_of(each)) for each in collectives]
     wire: dict[tuple[int, int], deque[torch.Tensor]] = defaultdict(deque)
     sent = [0] * len(xs)
@@ -93,3 +96,41 @@ def test_the_mean_of_integers_is_cut(dtype: torch.dtype, mean: float) -> None:
         xs = [torch.tensor([value], dtype=dtype) for value in (1, 4)]
         results, _ = run(ranks_of(2, algorithm=algorithm, final_op="Div"), xs)
         assert [float(result) for result in results] == [mean, mean]
+
+
+VIEWS: list[Callable[[torch.Tensor], object]] = [
+    lambda x: x,
+    lambda x: x.detach(),
+    lambda x: x[1:],
+    lambda x: x.numpy(),
+    lambda x: x.detach().numpy().data,
+]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_is_written_into_memory_that_somebody_else_sees(
+    view: Callable[[torch.Tensor], object],
+) -> None:
+    brought = [torch.ones(4)]
+    other = view(brought[0])
+    pieces = pieces_of(ranks_of(2)[0], brought)
+    pieces.take(Receive("reduce_scatter", 0, 1, merges=True), torch.ones(2))
+    assert torch.tensor(np.asarray(other)).eq(1).all()
+
+
+def test_a_sum_grows_in_place_where_nobody_else_sees_it() -> None:
+    brought = [torch.ones(4)]
+    memory = brought[0].data_ptr()
+    pieces = pieces_of(ranks_of(2)[0], brought)
+    pieces.take(Receive("reduce_scatter", 0, 1, merges=True), torch.ones(2))
+    pieces.take(Receive("all_gather", 1, 1), torch.full((2,), 2.0))
+    assert pieces.result().tolist() == [2.0] * 4
+    assert pieces.result().data_ptr() == memory
+
+
+def test_memory_that_came_with_a_message_or_an_array_is_left_alone() -> None:
+    array = np.ones(4, np.float32)
+    brought = [torch.from_numpy(array)]
+    pieces = pieces_of(ranks_of(2)[0], brought)
+    pieces.take(Receive("reduce_scatter", 0, 1, merges=True), torch.ones(2))
+    assert (array == 1).all()

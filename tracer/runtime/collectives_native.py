@@ -17,7 +17,7 @@ import torch
 import torch.distributed
 
 from tracer.model.collective import Collective, Execution
-from tracer.runtime.collectives_pieces import finish
+from tracer.runtime.collectives_pieces import Brought, finish, is_alone
 from tracer.runtime.interfaces import StepError
 
 dist: Any = torch.distributed  #: most of what is used here has no types
@@ -66,11 +66,13 @@ class NativeRank:
         self._thread = threading.Thread(target=self._run, name="collective native", daemon=True)
         self._thread.start()
 
-    def run(self, execution: Execution, collective: Collective, x: Any, ended: Ended) -> None:
+    def run(
+        self, execution: Execution, collective: Collective, brought: Brought, ended: Ended
+    ) -> None:
         """Calls `ended` on this rank's thread."""
 
         def work(group: Any) -> torch.Tensor:
-            return run(group, collective, execution, x)
+            return run(group, collective, execution, brought)
 
         with self._changed:
             heapq.heappush(self._waiting, (execution.turn, next(self._numbers), work, ended))
@@ -134,19 +136,21 @@ class NativeRank:
         return self._error is not None
 
 
-def run(group: Any, collective: Collective, execution: Execution, x: torch.Tensor) -> torch.Tensor:
+def run(group: Any, collective: Collective, execution: Execution, brought: Brought) -> torch.Tensor:
     """One operation of a process group, until it is over."""
     match collective.kind:
         case "all_gather":
-            return torch.cat(_gathered(group, collective, execution, x))
+            return torch.cat(_gathered(group, collective, execution, brought.pop()))
         case "broadcast":
-            return _broadcast(group, x.detach().clone(), collective.source)
+            return _broadcast(group, brought.pop().detach().clone(), collective.source)
         case _:
-            return _all_reduced(group, collective, x)
+            return _all_reduced(group, collective, brought)
 
 
-def _all_reduced(group: Any, collective: Collective, x: torch.Tensor) -> torch.Tensor:
-    total = x.detach().clone(memory_format=torch.contiguous_format)
+def _all_reduced(group: Any, collective: Collective, brought: Brought) -> torch.Tensor:
+    """In place, as gloo has it, where nobody else sees what was brought."""
+    x = brought.pop()
+    total = x if is_alone(x) else x.detach().clone(memory_format=torch.contiguous_format)
     if total.numel():
         options = dist.AllreduceOptions()
         options.reduceOp = OPS[collective.merge_op]

@@ -1,12 +1,14 @@
 """What a rank holds of a collective while it runs: pieces by number, and what they become.
 
-What a rank brought is never written into; sums grow in memory of their own. A piece may be on its
+Sums grow in the memory of what a rank brought where nobody else can see it, else in memory of their
+own. A piece may be on its
 way to another rank while it lies here: it is written again only when its sum has come round, so
 after it was read.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Final, Protocol
 
 import torch
 
@@ -22,6 +24,12 @@ from tracer.runtime.collectives_schedule import (
 )
 
 Tensor = torch.Tensor
+
+#: what a rank brought, to be taken out, so that whoever has it knows whether he alone has it
+Brought = list[Tensor]
+
+_ALONE: Final = 3  #: references to an argument of which the caller has one: his, ours, the count's
+_USES: Final = 2  #: of memory: the tensor, and the object that is asked
 
 MERGES: Mapping[str, Callable[..., Tensor]] = {
     "Add": torch.add,
@@ -45,15 +53,29 @@ def finish(total: Tensor, final_op: str, ranks: int) -> None:
         total.div_(ranks, rounding_mode=None if total.dtype.is_floating_point else "trunc")
 
 
+def is_alone(x: Tensor) -> bool:
+    """Whether no other tensor, view or array sees the memory of `x`, a local of the caller.
+
+    Memory that came from elsewhere (an array, a message) is not torch's to resize, and not ours.
+    """
+    if sys.getrefcount(x) != _ALONE or x.requires_grad or x._base is not None:
+        return False
+    memory = x.untyped_storage()
+    uses: int = torch._C._storage_Use_Count(memory._cdata)
+    return uses == _USES and memory.resizable() and x.is_contiguous()
+
+
 class Reduction:
     """In `chunks` chunks; the first may have an element more."""
 
-    def __init__(self, x: Tensor, collective: Collective, chunks: int) -> None:
+    def __init__(self, brought: Brought, collective: Collective, chunks: int) -> None:
+        x = brought.pop()
+        is_own = is_alone(x)
         self._shape = x.shape
         self._merge = MERGES[collective.merge_op]
         self._final_op, self._ranks = collective.final_op, len(collective.devices)
         flat = x.detach().reshape(-1)
-        self._out = flat if self._ranks == 1 else torch.empty_like(flat)
+        self._out = flat if is_own or self._ranks == 1 else torch.empty_like(flat)
         bounds = chunk_bounds(flat.numel(), chunks)
         self._places = [self._out[first:last] for first, last in bounds]
         self._held = [flat[first:last] for first, last in bounds]
@@ -78,8 +100,8 @@ class Reduction:
 class Gathering:
     """A piece a rank."""
 
-    def __init__(self, x: Tensor, collective: Collective) -> None:
-        self._pieces: dict[int, Tensor] = {collective.rank: x.detach().contiguous()}
+    def __init__(self, brought: Brought, collective: Collective) -> None:
+        self._pieces = {collective.rank: brought.pop().detach().contiguous()}
 
     def get(self, piece: int) -> Tensor:
         return self._pieces[piece]
@@ -94,8 +116,8 @@ class Gathering:
 class Copying:
     """One piece, which goes on as it came."""
 
-    def __init__(self, x: Tensor) -> None:
-        self._piece = x.detach().contiguous()
+    def __init__(self, brought: Brought) -> None:
+        self._piece = brought.pop().detach().contiguous()
 
     def get(self, piece: int) -> Tensor:
         del piece
@@ -121,12 +143,12 @@ def schedule_of(collective: Collective) -> Schedule:
             return (tree if collective.algorithm == "tree" else ring)(rank, ranks)
 
 
-def pieces_of(collective: Collective, x: Any) -> Pieces:
+def pieces_of(collective: Collective, brought: Brought) -> Pieces:
     match collective.kind:
         case "all_gather":
-            return Gathering(x, collective)
+            return Gathering(brought, collective)
         case "broadcast":
-            return Copying(x)
+            return Copying(brought)
         case _:
             is_ring = collective.algorithm != "tree"
-            return Reduction(x, collective, len(collective.devices) if is_ring else 1)
+            return Reduction(brought, collective, len(collective.devices) if is_ring else 1)

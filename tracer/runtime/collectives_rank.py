@@ -120,14 +120,15 @@ class RankRun:
         self, rank: Rank, done: StepDone, x: torch.Tensor, group: int, instance: int
     ) -> None:
         self._rank, self._home, self._collective = rank, rank.home, rank.collective
-        self._done, self._x = done, x
+        self._done, self._brought = done, [x]
+        self._tensor_bytes = x.nbytes
+        self._arrival = rank.arrival(done, x, group, instance)
         self._group, self._instance = group, instance
         self._open = [self]  # until the run has ended: who takes it out ends it
         self._next = 0
         self._sent_bytes = 0
         self._wait_ns = 0
         self._clock = 0  # when the last hop ended
-        self._arrival: Arrival | None = None
         self._execution: Execution | None = None
         self._exchange: Exchange | None = None
         self._pieces: Pieces | None = None
@@ -139,7 +140,6 @@ class RankRun:
         recorder = self._home.recorder
         self._clock = recorder.now()
         self._span = recorder.open(self._site, self._done.context, 0, self._clock)
-        self._arrival = self._rank.arrival(self._done, self._x, self._group, self._instance)
         try:
             self._tell_leader(self._arrival, self._span.context)
         except StepError as error:
@@ -181,11 +181,11 @@ class RankRun:
         self._tell_execution(outcome)
         if self._collective.algorithm == "native":
             native = self._home.native(self._group, self._collective, outcome.port)
-            native.run(outcome, self._collective, self._x, self._native_ended)
+            native.run(outcome, self._collective, self._brought, self._native_ended)
             return
         here = self._collective.tasks.count(self._home.task)
         self._exchange = self._home.exchanges.enter(outcome.number, here)
-        self._pieces = pieces_of(self._collective, self._x)
+        self._pieces = pieces_of(self._collective, self._brought)
         self._send_on()
         self._ask_or_end(arrived)
 
@@ -195,7 +195,7 @@ class RankRun:
                 self._span.span,
                 {
                     "vizdist.collective.execution": f"{execution.number:016x}",
-                    "vizdist.tensor.bytes": self._x.nbytes,
+                    "vizdist.tensor.bytes": self._tensor_bytes,
                 },
             )
 
@@ -307,7 +307,7 @@ class RankRun:
             return
         if self._execution is not None:
             self._abort(error)
-        elif self._arrival is not None:
+        else:
             given_up = self._arrival._replace(given_up=error.message)
             try:
                 self._tell_leader(given_up, self._done.context)

@@ -1,7 +1,7 @@
 // Arrows between rows of the timeline: recorded links, those of the critical path, stubs where the
 // other end is in a row that is not shown.
 
-import { font, haloText, textWidth } from "./core.mjs";
+import { font, textWidth } from "./core.mjs";
 
 const PX_PER_ARROW = 7; // denser arrows are a tangle
 const LEAST_PATH_PX = 60;
@@ -101,8 +101,11 @@ function drawStub(ctx, scene, row, x, arrows, k, isSource) {
 export function nameStub(ctx, { theme, area }, { row, x, isSource, name }) {
   const w = textWidth(ctx, name, font(10.5));
   const left = Math.max(2, Math.min(isSource ? x + 9 : x - 9 - w, area.w - w - 2));
+  ctx.fillStyle = theme.panel;
+  ctx.fillRect(left - 2, row.y - 11, w + 4, 13);
   ctx.font = font(10.5);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
-  haloText(ctx, name, left, row.y - 1, theme.ink2, theme.panel);
+  ctx.fillStyle = theme.ink2;
+  ctx.fillText(name, left, row.y - 1);
 }

@@ -139,11 +139,13 @@ function drawNames(ctx, scene) {
   ctx.textBaseline = "middle";
   for (const lane of layout.lanes) {
     if (lane.lane === "client") continue; // the title stands there
-    const style = font(lane.h >= 17 ? 12 : 11, 400);
     const isThin = isFolded(lane.lane, lane.count, scene.unfolded, lane.task);
     const title = laneTitle(lane.label, scene.words);
     const words = isThin ? `${title} ×${lane.count} ›` : title;
-    const text = ellipsis(words, (part) => textWidth(ctx, part, style), right - EDGE - 10,
+    const room = right - EDGE - 10;
+    const sizes = [...(lane.h >= 17 ? [12] : []), 11, 10.5].map((size) => font(size, 400));
+    const style = sizes.find((one) => textWidth(ctx, words, one) <= room) ?? sizes.at(-1);
+    const text = ellipsis(words, (part) => textWidth(ctx, part, style), room,
       { cut: "start", least: 3 });
     ctx.font = style;
     ctx.fillStyle = theme.ink2;

@@ -1,27 +1,23 @@
 """Workers that step together take the very steps that one takes alone, by way of their servers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from tests.clusters import RUN_ID, TestCluster, cluster_kind, running_cluster, start_cluster
+from tests.clusters import TestCluster, cluster_kind, running_cluster, start_cluster
 from tests.fakes import SpanData
 from tests.strategies.loss_curve import STEPS, curve, perceptron
-from tracer.capture_graph.capture import Batch, Evaluation
+from tests.strategies.several_clients import Training
+from tracer.capture_graph.capture import Batch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.option import Value
 from tracer.model.step import RendezvousKey
-from tracer.model.trace_policy import TracePolicy
-from tracer.strategies.distributed_step import DistributedStep, captured_steps, shares_of
+from tracer.strategies.distributed_step import captured_steps
 from tracer.strategies.distribution import Building
-from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import Site, Topology
-from tracer.training.trainer import Fit, Fitted, Trainer, sessions_of, tracing_of
+from tracer.strategies.strategy import Site, StrategyError, Topology
 from tracer.workloads.workload import Workload
 
 __all__ = ["cluster_kind", "start_cluster"]
@@ -30,7 +26,6 @@ S_BYTES = 4 * (64 * 32 + 32 + 32 * 10 + 10)  #: of the variables of the perceptr
 STRATEGY = STRATEGIES["parameter_server_v1"]
 UPDATE = "ResourceApplyMomentum"
 _HALVES = slice(0, 32), slice(32, 64)
-Options = Mapping[str, Value]
 
 
 def halves(momentum: float, workers: int) -> Workload:
@@ -53,55 +48,11 @@ def of_devices(momentum: float) -> Workload:
     return replace(whole, batches=batches)
 
 
-def client_of(
-    cluster: TestCluster,
-    spec: ClusterSpec,
-    workload: Workload,
-    task: TaskName,
-    devices: tuple[str, ...],
-    options: Options,
-    steps: int,
-) -> Fitted:
-    """The client loop of one worker."""
-    site = Site(task, spec, devices, options)
-    inputs = partial(STRATEGY.inputs, partial(workload.dataset, 0), site)
-    capture = workload.step_capture(0)
-
-    def step(
-        given: StepInput, evaluation: Evaluation | None, building: Building
-    ) -> DistributedStep:
-        captured = captured_steps(capture, given, evaluation)
-        shares = shares_of([len(each) for each in given.replicas], given.global_batch)
-        return STRATEGY.build(captured, shares, site, building)
-
-    trainer = Trainer(
-        sessions_of(cluster.tasks.masters[task]),
-        step,
-        next(inputs()),
-        None,
-        tracing_of(cluster.tracing.recorder, RUN_ID, task, TracePolicy("all")),
-        Fit(steps, is_chief=task.index == 0, replica=task.index),
-    )
-    with closing(trainer):
-        return trainer.run(inputs)
-
-
-def trained(
-    cluster: TestCluster,
-    spec: ClusterSpec,
-    momentum: float = 0.0,
-    devices: tuple[str, ...] = ("cpu:0",),
-    steps: int = STEPS,
-    **options: Value,
-) -> list[Fitted]:
-    """What each worker came to."""
-    tasks = [task for task in spec.tasks() if task.job == "worker"]
-    workload = halves(momentum, len(tasks))
-    run = partial(client_of, cluster, spec, workload)
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        return list(
-            pool.map(lambda task: run(task, devices, {"sync": True, **options}, steps), tasks)
-        )
+def training(
+    cluster: TestCluster, spec: ClusterSpec, momentum: float = 0.0, steps: int = STEPS
+) -> Training:
+    workload = halves(momentum, len(spec.jobs["worker"]))
+    return Training(cluster, spec, STRATEGY.name, workload, steps)
 
 
 def cluster_of(workers: int, ps: int) -> ClusterSpec:
@@ -115,7 +66,7 @@ def test_two_workers_with_half_a_batch_each_take_tensorflows_steps(
     start_cluster: Callable[..., TestCluster], momentum: float, ps: int
 ) -> None:
     spec = cluster_of(2, ps)
-    one, other = trained(start_cluster(spec), spec, momentum)
+    one, other = training(start_cluster(spec), spec, momentum).run(sync="true")
     means = [(a + b) / 2 for a, b in zip(one.losses, other.losses, strict=True)]
     assert means == pytest.approx(curve(momentum, 1), abs=2e-6)
 
@@ -123,7 +74,7 @@ def test_two_workers_with_half_a_batch_each_take_tensorflows_steps(
 def test_a_step_moves_every_variable_and_gradient_once_a_worker() -> None:
     spec = cluster_of(2, 2)
     with running_cluster("near", spec) as cluster:
-        trained(cluster, spec, steps=3)
+        training(cluster, spec, steps=3).run(sync="true")
         cluster.leave()
         numbers = 8 * 2 * (2 + 1)  # the local step to each ps, and the next one back
         assert bytes_in_step(cluster.spans("rendezvous.recv"), 2) == 2 * S_BYTES * 2 + numbers
@@ -134,9 +85,8 @@ def test_a_worker_sums_over_its_devices_before_it_sends() -> None:
     devices = ("cpu:0", "cpu:1")
     own = {TaskName("worker", 0): devices}
     with running_cluster("near", spec, devices=own) as cluster:
-        asynchronous = client_of(
-            cluster, spec, of_devices(0.9), TaskName("worker", 0), devices, {}, STEPS
-        )
+        run = Training(cluster, spec, STRATEGY.name, of_devices(0.9), STEPS, devices)
+        (asynchronous,) = run.run()
         cluster.leave()
         assert bytes_in_step(cluster.spans("rendezvous.recv"), 2) == S_BYTES * (2 + 1)
         updates = [s for s in cluster.spans("op.run") if s.attributes["vizdist.op"] == UPDATE]
@@ -147,7 +97,8 @@ def test_a_worker_sums_over_its_devices_before_it_sends() -> None:
 def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> None:
     spec = cluster_of(3, 1)
     with running_cluster("near", spec) as cluster:
-        chief, *others = trained(cluster, spec, backup_workers=1)
+        run = training(cluster, spec)
+        chief, *others = run.run(sync="true", backup_workers="1")
         cluster.leave()
         applied = [s for s in cluster.spans("op.run") if s.name.endswith("grad_accum/apply")]
         steps = cluster.spans("session.run")
@@ -157,6 +108,24 @@ def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> No
     assert len(applied) - dropped >= 4 * 2 * STEPS
     counted = {int(span.attributes["vizdist.global_step"]) for span in steps}
     assert counted >= {*range(1, STEPS + 1)}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"backup_workers": 1}, "without sync=true no update waits for any worker"),
+        ({"sync": True, "backup_workers": 2}, "leave at most 1 of them as backup"),
+    ],
+)
+def test_backup_workers_that_nothing_would_use_are_refused(
+    options: Mapping[str, Value], says: str
+) -> None:
+    workload, spec = halves(0.0, 2), cluster_of(2, 1)
+    site = Site(TaskName("worker", 0), spec, options=options)
+    given = next(STRATEGY.inputs(partial(workload.dataset, 0), site))
+    steps = captured_steps(workload.step_capture(0), given)
+    with pytest.raises(StrategyError, match=says):
+        STRATEGY.build(steps, [1.0], site, Building())
 
 
 def bytes_in_step(recvs: Sequence[SpanData], number: int) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tracer.model.refusal import did_you_mean
 from tracer.strategies.central_storage import CentralStorage
 from tracer.strategies.mirrored import Mirrored
+from tracer.strategies.multi_worker_mirrored import MultiWorkerMirrored
 from tracer.strategies.one_device import OneDevice
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
 from tracer.strategies.strategy import Strategy, StrategyError
@@ -12,6 +13,7 @@ from tracer.strategies.strategy import Strategy, StrategyError
 _ALL: tuple[Strategy, ...] = (
     OneDevice(),
     Mirrored(),
+    MultiWorkerMirrored(),
     CentralStorage(),
     ParameterServerV1(),
 )

@@ -68,7 +68,7 @@ class StepBuilder:
         self._create()
         with distribution.scope():
             losses = distribution.run(self._replica_step)
-            total = distribution.reduce(SUM, losses)
+            total = self._total(losses)
             several = self._several(losses)
             loss = Node(
                 Input.parse(step.loss).node, "Identity", (total,), specs=(self._spec(total),)
@@ -279,6 +279,9 @@ class StepBuilder:
         readers = range(len(self.steps))
         names = [self.names.read(variable, replica) for replica in readers]
         return [name for name in names if name in self.builder] or [self._read(variable, copy)]
+
+    def _total(self, losses: PerReplica) -> Input:
+        return self.distribution.reduce(SUM, losses)
 
     def _several(self, losses: PerReplica) -> str:
         """The losses side by side, where there are several."""

@@ -192,7 +192,8 @@ class Trainer:
         ready = self._ready_again if self._round.has_begun else self._ready
         told = ready(line)
         if self._built.local_init:
-            self._aside.run(self._built.local_init)
+            with self._open_session(graph, NO_TRACING) as session:  # clients may meet in its step 1
+                session.run(self._built.local_init)
         self._done = line.line_up(told)
 
     def _open(self, given: StepInput, signature: str, why: str) -> _OpenStep:
@@ -330,7 +331,8 @@ class Trainer:
 
     def _await_variables(self, line: Line) -> None:
         """Polls until the chief has made them, as TF's `wait_for_session` does."""
-        reads = _first_reads(self._built.graph)
+        if not (reads := _first_reads(self._built.graph)):
+            return
         deadline = time.monotonic() + self._fit.connect_s
         while True:
             line.on_step(0)

@@ -1,0 +1,212 @@
+"""MultiWorkerMirroredStrategy: a copy of everything on each device of each worker.
+
+    worker:0 CPU:0  v   rows 0…31   forward · backward ─┐           ┌─► v  updated
+    worker:1 CPU:0  v   rows 32…63  forward · backward ─┴► Σ, meet ─┴─► v  updated
+
+Every worker is a client and master of its own (between-graph): its graph has its own devices only,
+and nothing but collectives joins it with the others (TF `collective_all_reduce_strategy.py`). All
+devices of all workers are one group, whose ranks ask for the same collectives in the same order.
+Before the first step rank 0 broadcasts the values of its variables; from then on all copies take
+the same sums, and stay equal bit by bit.
+
+Statistics that no gradient reaches (BatchNorm's) are a worker's own; rank 0's worker evaluates and
+saves with its own.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tracer.capture_graph.capture import CapturedStep
+from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import HANDLES, Graph, Input, Node
+from tracer.model.graph_builder import GraphBuilder
+from tracer.model.option import Option
+from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
+from tracer.strategies.cross_device import (
+    OPTIONS,
+    RING,
+    TREE,
+    CollectiveAllReduce,
+    ReductionToOneDevice,
+)
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distribution import Building, Distribution
+from tracer.strategies.inputs.autoshard import AUTOSHARD
+from tracer.strategies.inputs.distribute import distribute_dataset
+from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.mirrored import replica_devices
+from tracer.strategies.step_builder import StepBuilder
+from tracer.strategies.strategy import (
+    DatasetOf,
+    Role,
+    Site,
+    Topology,
+    count,
+    local_devices,
+    refuse,
+)
+from tracer.strategies.values import Copy, DistributedVariable, PerReplica
+
+LOCAL_INIT = "local_init"
+
+
+class MultiWorkerMirrored:
+    name = "multi_worker_mirrored"
+    says = "A copy of the variables on each device of each worker: gradients meet in every step."
+    options: Mapping[str, Option] = {
+        "cross_device_ops": Option(RING, "how gradients of all replicas are summed", (RING, TREE)),
+        "bytes_per_pack": OPTIONS["bytes_per_pack"],
+        **AUTOSHARD,
+    }
+    is_local = False
+
+    def cluster(self, topology: Topology) -> ClusterSpec:
+        name = self.name
+        refuse(topology.ps, flag="--ps", strategy=name, why="keeps variables on its workers")
+        refuse(topology.ps_devices, flag="--ps-devices", strategy=name, why="has no ps")
+        workers = count(topology.workers, 2, what="workers (--workers)", at_least=1, strategy=name)
+        return ClusterSpec.of_counts(worker=workers)
+
+    def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
+        del task
+        return local_devices(topology)
+
+    def role(self, task: TaskName, cluster: ClusterSpec) -> Role:
+        workers = sorted(cluster.jobs["worker"])
+        return Role(
+            is_client=task.job == "worker",
+            is_chief=task.index == workers[0],
+            replica=workers.index(task.index) if task.index in workers else 0,
+            num_replicas=len(workers),
+        )
+
+    def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
+        role = self.role(site.task, site.cluster)
+        return distribute_dataset(
+            dataset_of(0, 1),
+            workers=role.num_replicas,
+            worker=role.replica,
+            replicas=len(replica_devices(site, site.task)),
+            autoshard=str(site.options.get("autoshard", "AUTO")),
+        )
+
+    def build(
+        self,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        site: Site,
+        building: Building,
+    ) -> DistributedStep:
+        ranks = Ranks.of(site, self.role(site.task, site.cluster))
+        reduction = CollectiveAllReduce(
+            ranks.devices,
+            hint=ranks.hint,
+            bytes_per_pack=int(site.options.get("bytes_per_pack", 0)),
+            keys=ranks.keys,
+            ranks=ranks.own,
+            between_graphs=True,
+        )
+        own = replica_devices(site, site.task)
+        distribution = Distribution(GraphBuilder(), own, reduction, building=building)
+        return _OneOfMany(distribution, steps, shares, ranks).build()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """`devices` of all workers in the order of their ranks; `own` are those of this worker."""
+
+    devices: tuple[str, ...]
+    own: tuple[int, ...]
+    hint: str
+    keys: CollectiveKeys
+
+    @classmethod
+    def of(cls, site: Site, role: Role) -> "Ranks":
+        """Every worker has as many devices as this one."""
+        workers = [TaskName("worker", index) for index in sorted(site.cluster.jobs["worker"])]
+        devices = [name for worker in workers for name in replica_devices(site, worker)]
+        each = len(devices) // len(workers)
+        own = range(role.replica * each, (role.replica + 1) * each)
+        hint = str(site.options.get("cross_device_ops", RING))
+        return cls(tuple(devices), tuple(own), hint, CollectiveKeys())
+
+    def of_workers(self) -> CollectiveAllReduce:
+        """Among the first devices of all workers."""
+        each = len(self.own)
+        return CollectiveAllReduce(
+            self.devices[::each],
+            hint=self.hint,
+            keys=self.keys,
+            ranks=(self.own[0] // each,),
+            between_graphs=True,
+        )
+
+
+class _OneOfMany(StepBuilder):
+    """The step of one worker."""
+
+    def __init__(
+        self,
+        distribution: Distribution,
+        steps: Sequence[CapturedStep | None],
+        shares: Sequence[float],
+        ranks: Ranks,
+    ) -> None:
+        self._ranks = ranks
+        super().__init__(distribution, steps, shares)
+
+    def build(self) -> DistributedStep:
+        step = super().build()
+        nodes = [*step.graph.nodes, *self._broadcast()]
+        if 0 not in self._ranks.own:
+            nodes = [_own(node) for node in nodes]
+        return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT)
+
+    def _total(self, losses: PerReplica) -> Input:
+        """Over the workers too, so that each of them knows the loss of the global batch."""
+        at = self.distribution.devices[:1]
+        own = ReductionToOneDevice().batch_reduce(self.builder, [losses.values], at)
+        return self._ranks.of_workers().batch_reduce(self.builder, own, at)[0][0]
+
+    def _broadcast(self) -> list[Node]:
+        """Every copy becomes what rank 0 has, be it first values or those of a checkpoint."""
+        before = {node.name for node in self.builder.nodes}
+        ranks = self._ranks
+        group = CollectiveGroup(
+            self.builder, ranks.keys, ranks.devices, ranks=ranks.own, between_graphs=True
+        )
+        ends: list[str] = []
+        with self.builder.name_scope(LOCAL_INIT):
+            for variable in self.variables.values():
+                source = self._source(variable) if 0 in ranks.own else None
+                spec = variable.spec
+                values = group.broadcast(source, spec.shape, spec.dtype, of=variable.name)
+                for rank, copy, value in zip(ranks.own, variable.copies, values, strict=True):
+                    ends.append(self._assigned(copy, value, variable) if rank else value.node)
+        target = Node(LOCAL_INIT, "NoOp", control_inputs=tuple(ends))
+        return [*(node for node in self.builder.nodes if node.name not in before), target]
+
+    def _source(self, variable: DistributedVariable) -> Input:
+        """What rank 0 has."""
+        copy, dtype = variable.copies[0], variable.spec.dtype
+        with self.builder.device(copy.device):
+            return self.builder.op(
+                "ReadVariableOp",
+                Input(copy.name),
+                name=f"{copy.name}/Read",
+                specs=[variable.spec],
+                dtype=dtype,
+            )
+
+    def _assigned(self, copy: Copy, value: Input, variable: DistributedVariable) -> str:
+        dtype, name = variable.spec.dtype, f"{copy.name}/Assign"
+        with self.builder.device(copy.device):
+            made = self.builder.op(
+                "AssignVariableOp", Input(copy.name), value, name=name, dtype=dtype
+            )
+        return made.node
+
+
+def _own(node: Node) -> Node:
+    """Of a worker whose variables nobody saves or waits for: it gets their values by broadcast."""
+    return node.with_(attrs={**node.attrs, "_local": True}) if node.op in HANDLES else node

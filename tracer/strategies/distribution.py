@@ -28,6 +28,7 @@ from tracer.strategies.contexts import (
 from tracer.strategies.cross_device import CrossDeviceOps, ReductionToOneDevice
 from tracer.strategies.mirrored_run import call_for_each_replica
 from tracer.strategies.values import (
+    COPY_OF,
     MEAN,
     NONE,
     ON_WRITE,
@@ -335,6 +336,7 @@ def creation_of(variable: DistributedVariable, first: Input) -> Iterator[Node]:
             "_synchronization": variable.synchronization,
             "_aggregation": variable.aggregation,
             "_copies": len(variable.copies),
+            **({COPY_OF: origin} if number else {}),
         }
         yield Node(
             name,

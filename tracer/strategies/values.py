@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 AUTO, NONE, ON_WRITE, ON_READ = "AUTO", "NONE", "ON_WRITE", "ON_READ"
 SUM, MEAN, ONLY_FIRST_REPLICA = "SUM", "MEAN", "ONLY_FIRST_REPLICA"
 
+COPY_OF = "_copy_of"  #: attribute of the handle of a copy: the variable's name
+
 SYNCHRONIZATIONS = (AUTO, ON_WRITE, ON_READ)
 AGGREGATIONS = (NONE, SUM, MEAN, ONLY_FIRST_REPLICA)
 

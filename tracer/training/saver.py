@@ -16,9 +16,15 @@ from tracer.model.step import SpanContext
 from tracer.record.open_span import RareSpan
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
+from tracer.strategies.values import COPY_OF, MEAN, ON_READ
 from tracer.training.checkpoint import Checkpoints
 
+# Of a variable with copies one value is saved, and every copy is restored from it: that of the first
+# copy, or the mean of all where each replica keeps its own (SyncOnRead).
+
 PREFIX, SAVE, RESTORE = "save/prefix", "save/save_all", "save/restore_all"
+
+_Copies = Sequence[Node]  #: of one variable, the first one first, each with its device
 
 OpenSession = Callable[[Graph, Tracing], Session]
 
@@ -26,9 +32,13 @@ OpenSession = Callable[[Graph, Tracing], Session]
 def saver_graph(graph: Graph) -> Graph:
     """Over the variables of `graph`, each where that one requests it."""
     variables = variables_of(graph)
-    by_device: dict[str, list[Node]] = {}
+    copies: dict[str, list[Node]] = {}
     for node in variables:
-        by_device.setdefault(_device_of(node, graph), []).append(node)
+        at = node.with_(requested_device=_device_of(node, graph))
+        copies.setdefault(node.attrs.get(COPY_OF, node.name), []).append(at)
+    by_device: dict[str, list[_Copies]] = {}
+    for every in copies.values():
+        by_device.setdefault(every[0].requested_device, []).append(every)
     nodes = [*variables, Node(PREFIX, "Placeholder", attrs={"dtype": "string", "shape": []})]
     nodes += (_is_initialized(node) for node in variables)
     saves, restores = [], []
@@ -59,18 +69,19 @@ def _is_initialized(variable: Node) -> Node:
 
 
 class _Shard:
-    """The variables of one device; files are the work of its task's CPU."""
+    """The variables of one device, each with its copies; files are the work of its task's CPU."""
 
-    def __init__(self, number: int, count: int, device: str, variables: Sequence[Node]) -> None:
+    def __init__(self, number: int, count: int, device: str, copies: Sequence[_Copies]) -> None:
         self._number = number
         self._count = count
         self._device = device
         host = DeviceSpec.parse("/device:CPU:0")
         self._host = str(host.merged_over(DeviceSpec.parse(device)))
-        self._variables = variables
+        self._copies = copies
+        self._variables = [first for first, *_ in copies]
         self.save = f"save/SaveV2_{number}"
         self._restore = f"save/RestoreV2_{number}"
-        self.assigns = [f"save/Assign/{node.name}" for node in variables]
+        self.assigns = [f"save/Assign/{node.name}" for every in copies for node in every]
 
     def nodes(self) -> Iterator[Node]:
         names = [node.name for node in self._variables]
@@ -85,23 +96,41 @@ class _Shard:
         yield self._const(f"{told}/num_shards", "int32", self._count)
         parts = (Input(PREFIX), Input(f"{told}/shard"), Input(f"{told}/num_shards"))
         yield self._on_host(f"save/ShardedFilename_{self._number}", "ShardedFilename", parts)
-        for node in self._variables:
-            yield Node(
-                f"save/Read/{node.name}",
-                "ReadVariableOp",
-                (Input(node.name),),
-                requested_device=self._device,
-                attrs={"dtype": node.attrs["dtype"]},
-                specs=(_spec(node),),
-            )
+        for every in self._copies:
+            yield from self._value_nodes(every if _is_averaged(every) else every[:1])
         inputs = (
             Input(f"save/ShardedFilename_{self._number}"),
             Input(f"{told}/tensor_names"),
             Input(f"{told}/shape_and_slices"),
-            *(Input(f"save/Read/{node.name}") for node in self._variables),
+            *(
+                Input(f"save/{'Mean' if _is_averaged(every) else 'Read'}/{every[0].name}")
+                for every in self._copies
+            ),
         )
         dtypes = [node.attrs["dtype"] for node in self._variables]
         yield self._on_host(self.save, "SaveV2", inputs, dtypes=dtypes)
+
+    def _value_nodes(self, copies: _Copies) -> Iterator[Node]:
+        for node in copies:
+            yield Node(
+                f"save/Read/{node.name}",
+                "ReadVariableOp",
+                (Input(node.name),),
+                requested_device=node.requested_device,
+                attrs={"dtype": node.attrs["dtype"]},
+                specs=(_spec(node),),
+            )
+        if len(copies) == 1:
+            return
+        name, spec, device = copies[0].name, _spec(copies[0]), self._device
+        count = literal_of(spec.dtype, len(copies))
+        for made, op, inputs, attrs in (
+            ("Sum", "AddN", [f"save/Read/{node.name}" for node in copies], {"N": len(copies)}),
+            ("Count", "Const", [], {"dtype": spec.dtype, "value": count}),
+            ("Mean", "RealDiv", [f"save/Sum/{name}", f"save/Count/{name}"], {"T": spec.dtype}),
+        ):
+            sources = tuple(map(Input, inputs))
+            yield Node(f"save/{made}/{name}", op, sources, requested_device=device, attrs=attrs)
 
     def _restore_nodes(self, told: str) -> Iterator[Node]:
         inputs = (Input(PREFIX), Input(f"{told}/tensor_names"), Input(f"{told}/shape_and_slices"))
@@ -113,20 +142,28 @@ class _Shard:
             dtypes=[spec.dtype for spec in specs],
             shapes=[list(spec.shape) for spec in specs],
         )
-        for port, (name, node) in enumerate(zip(self.assigns, self._variables, strict=True)):
-            yield Node(
-                name,
-                "AssignVariableOp",
-                (Input(node.name), Input(self._restore, port)),
-                requested_device=self._device,
-                attrs={"dtype": node.attrs["dtype"]},
-            )
+        for port, every in enumerate(self._copies):
+            for node in every:
+                yield Node(
+                    f"save/Assign/{node.name}",
+                    "AssignVariableOp",
+                    (Input(node.name), Input(self._restore, port)),
+                    requested_device=node.requested_device,
+                    attrs={"dtype": node.attrs["dtype"]},
+                )
 
     def _const(self, name: str, dtype: str, value: Any) -> Node:
         return self._on_host(name, "Const", (), dtype=dtype, value=literal_of(dtype, value))
 
     def _on_host(self, name: str, op: str, inputs: tuple[Input, ...], **attrs: Any) -> Node:
         return Node(name, op, inputs, requested_device=self._host, attrs=attrs)
+
+
+def _is_averaged(copies: _Copies) -> bool:
+    """Whether each replica keeps its own: one value of them all is their mean."""
+    rules = copies[0].attrs
+    is_own = rules.get("_synchronization") == ON_READ and rules.get("_aggregation") == MEAN
+    return is_own and len(copies) > 1
 
 
 def _spec(variable: Node) -> TensorSpec:
@@ -168,6 +205,8 @@ class Saver:
         self._open_session = open_session
         self._variables = {node.name: _device_of(node, graph) for node in variables_of(graph)}
         self._graph = saver_graph(graph)
+        saved = (node for node in variables_of(graph) if COPY_OF not in node.attrs)
+        self._num_saved = len(list(saved))
         self._num_shards = sum(node.op == "SaveV2" for node in self._graph.nodes)
         self._checkpoints = checkpoints
         self._tracing = tracing
@@ -214,7 +253,7 @@ class Saver:
     def _tell(self, span: RareSpan, checkpoints: Checkpoints, step: int) -> None:
         files = checkpoints.files(step)
         span.set("vizdist.checkpoint.step", step)
-        span.set("vizdist.checkpoint.variables", len(self._variables))
+        span.set("vizdist.checkpoint.variables", self._num_saved)
         span.set("vizdist.checkpoint.shards", len(files))
         span.set("vizdist.bytes", sum(path.stat().st_size for path in files))
 

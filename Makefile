@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile  # what starts no cluster and no browser
+ALONE = $$(grep -rlE 'mark\.(cluster|browser)' tests --include='test_*.py' | sort)  # what does
 
 .PHONY: demo test test-all test-gpu lint bench picture clean
 
@@ -28,12 +29,12 @@ lint: $(VENV)/.test  ## format, lint, types, import contracts
 test: lint  ## everything that fits in twelve minutes
 	.ci/chromium $(BIN)/python
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not gpu and not cluster and not browser"
-	$(BIN)/pytest -m "(cluster or browser) and not slow and not gpu"
+	$(BIN)/pytest $(ALONE) -m "(cluster or browser) and not slow and not gpu"
 
 test-all: lint  ## the full matrix, faults and every page: up to an hour
 	.ci/chromium $(BIN)/python
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not gpu and not cluster and not browser"
-	$(BIN)/pytest -m "(cluster or browser) and not gpu"
+	$(BIN)/pytest $(ALONE) -m "(cluster or browser) and not gpu"
 
 test-gpu: $(VENV)/.test  ## what needs a GPU: its tests, then runs and what their traces say
 	tests/gpu/run.sh

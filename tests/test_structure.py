@@ -60,6 +60,14 @@ def test_the_project_speaks_of_itself_alone() -> None:
     assert not [relative(p) for p in files if p != mine and foreign.search(p.read_text())]
 
 
+def test_who_starts_a_cluster_or_a_browser_says_so_in_its_own_file() -> None:
+    """There `make test` looks for it: a mark that comes from elsewhere would leave it out."""
+    marks = re.compile(r"mark\.(cluster|browser)")
+    tests = [p for p in PYTHON if p.is_relative_to(ROOT / "tests") and marks.search(p.read_text())]
+    assert len(tests) > 20
+    assert all(path.name.startswith("test_") for path in tests)
+
+
 @pytest.mark.parametrize("heavy", ["torch", "grpc", "opentelemetry.sdk"])
 def test_the_dashboard_starts_without(heavy: str) -> None:
     code = f"import sys, vizdist.app; sys.exit({heavy!r} in sys.modules)"

@@ -154,8 +154,10 @@ def test_two_stages_have_one_x_and_number_the_edges_that_the_cut_goes_through(
     assert all(cut["upper"] for cut in found["cuts"])
     assert str(len(data)) in found["said"][0]
     top, bottom = found["seen"]
-    assert 30 <= top < bottom <= page.locator("#graph-canvas canvas").bounding_box()["height"]
-    assert page.evaluate("window.__vizdist.state().level") == "names"
+    box = page.locator("#graph-canvas canvas").bounding_box()
+    assert box is not None
+    assert 30 <= top < bottom <= box["height"]
+    told(page, "s => s.level === 'names'")
     expect(page.locator("#graph-facts")).to_be_hidden()
     assert axe_faults(page) == []
     page.reload()

@@ -1,4 +1,4 @@
-"""The tracer command as a user runs it: a process of its own, with what it printed."""
+"""The tracer command as a user runs it, with what it printed: in a process of its own, or here."""
 
 import json
 import socket
@@ -11,14 +11,29 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
-WAIT_S = 60.0
+from tracer.cli import main
+
+WAIT_S = 120.0  # a bound, not a budget: the machine is shared
 
 
 def tracer(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command(arguments), capture_output=True, text=True, timeout=WAIT_S, check=False, cwd=cwd
     )
+
+
+def tracer_here(
+    capsys: pytest.CaptureFixture[str], *arguments: str
+) -> "subprocess.CompletedProcess[str]":
+    """The same in this process, which has torch already; for what starts no process."""
+    try:
+        code = main([*arguments])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    printed, errors = capsys.readouterr()
+    return subprocess.CompletedProcess(arguments, code, printed, errors)
 
 
 def command(arguments: Sequence[str]) -> list[str]:

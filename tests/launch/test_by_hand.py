@@ -10,11 +10,13 @@ import psutil
 import pytest
 
 from tests.launch.commands import (
+    WAIT_S,
     is_listened_to,
     manifest,
     pid_of,
     running,
     tracer,
+    tracer_here,
     tree,
     until,
     wait_for_steps,
@@ -98,11 +100,11 @@ def test_tasks_serve_each_other_until_the_last_client_is_done(tmp_path: Path) ->
         done = tracer(*late, "--out", str(tmp_path / "w1"))
         assert done.returncode == 0, done.stderr
         assert "steps        3" in done.stdout
-        printed, errors = worker.communicate(timeout=20)
+        printed, errors = worker.communicate(timeout=WAIT_S)
         assert worker.returncode == 0, errors
         assert "steps        3" in printed
         server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=20)
+        server.communicate(timeout=WAIT_S)
         assert server.returncode == 0
     for name, task in (("ps", "ps:0"), ("w0", "worker:0"), ("w1", "worker:1")):
         told = manifest(tmp_path / name)
@@ -169,7 +171,7 @@ def test_a_client_that_is_told_to_stop_leaves_a_whole_trace(tmp_path: Path) -> N
     with running(*client, *more) as worker:
         wait_for_steps(trace, "worker:0")
         worker.send_signal(signal.SIGTERM)
-        _, errors = worker.communicate(timeout=20)
+        _, errors = worker.communicate(timeout=WAIT_S)
     assert worker.returncode == 130
     assert f"what was recorded is in {trace}" in errors
     told = manifest(trace)
@@ -189,8 +191,11 @@ def test_a_taken_port_is_refused_with_its_number(tmp_path: Path) -> None:
     assert "in use" in done.stderr
 
 
-def test_a_task_outside_the_cluster_is_refused(tmp_path: Path) -> None:
+def test_a_task_outside_the_cluster_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cluster = cluster_file(tmp_path, *free_ports(2))
-    done = tracer("task", "--cluster", str(cluster), "--job", "worker", "--index", "5")
+    outside = ("--job", "worker", "--index", "5")
+    done = tracer_here(capsys, "task", "--cluster", str(cluster), *outside)
     assert done.returncode == 2
     assert "it has ps:0, worker:0" in done.stderr

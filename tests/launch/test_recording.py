@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.launch.commands import manifest, tracer
+from tests.launch.commands import manifest, tracer, tracer_here
 from tests.record.receivers import Receiver, grpc_receiver, http_receiver
 from tests.record.written_trace import as_proto, lines_of, value
 from tracer.cli import main
@@ -149,9 +149,10 @@ def test_where_the_sdk_is_disabled_a_run_records_nothing(
     assert printed["loss"] > 0
 
 
-def test_less_detail_is_fewer_kinds(tmp_path: Path) -> None:
-    less = ("--detail", "step", "--in-process")
-    few, _ = run(tmp_path / "t", *PARAMETER_SERVER, "--steps", "5", *less)
+def test_less_detail_is_fewer_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    less = ("--detail", "step", "--in-process", "--json", "--out", str(tmp_path / "t"))
+    done = tracer_here(capsys, "run", *PARAMETER_SERVER, "--steps", "5", *less)
+    few = json.loads(done.stdout)
     kinds = {kind_of(span) for span in spans_of(tmp_path / "t")}
     assert few["spans"]["recorded"] == few["spans"]["written"]
     assert {"session.run", "data.next", "graph.chunk"} <= kinds

@@ -11,11 +11,13 @@ import psutil
 import pytest
 
 from tests.launch.commands import (
+    WAIT_S,
     is_listened_to,
     manifest,
     pid_of,
     running,
     tracer,
+    tracer_here,
     tree,
     wait_for_steps,
 )
@@ -79,13 +81,15 @@ def test_two_workers_meet_stale_variables(run: tuple[Path, dict[str, object]]) -
     assert found.worst >= 1
 
 
-@pytest.mark.parametrize("how", [(), ("--in-process",)], ids=["processes", "in process"])
+@pytest.mark.parametrize("how", ["processes", "in process"])
 def test_a_graph_file_gives_the_values_that_tensorflow_gave(
-    tmp_path: Path, how: tuple[str, ...]
+    tmp_path: Path, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     golden = GOLDEN / "i_recv_dedup__grpc.json"
-    printed = run_json(tmp_path / "t", str(golden), *how)
-    assert printed["result"] == json.loads(golden.read_text())["result"]
+    run = ("run", str(golden), "--json", "--out", str(tmp_path / "t"))
+    done = tracer(*run) if how == "processes" else tracer_here(capsys, *run, "--in-process")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == json.loads(golden.read_text())["result"]
 
 
 def test_a_direct_graph_runs_in_a_task_of_its_own(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_a_killed_worker_is_named_with_step_and_cause_within_five_seconds(tmp_pa
         wait_for_steps(trace, "worker:1")
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()
-        _, errors = run.communicate(timeout=30)
+        _, errors = run.communicate(timeout=WAIT_S)
         took = time.monotonic() - killed
     assert run.returncode == 1
     assert "worker:1 in step " in errors
@@ -133,7 +137,7 @@ def test_ctrl_c_ends_the_whole_tree_and_keeps_what_was_recorded(tmp_path: Path) 
         members = tree(run.pid)
         run.send_signal(signal.SIGINT)
         told = time.monotonic()
-        run.communicate(timeout=30)
+        run.communicate(timeout=WAIT_S)
     assert time.monotonic() - told < 10
     assert run.returncode == 130
     assert not [member for member in members if psutil.pid_exists(member.pid)]
@@ -145,9 +149,12 @@ def test_ctrl_c_ends_the_whole_tree_and_keeps_what_was_recorded(tmp_path: Path) 
     assert not [t for t in ended["tasks"] if t["address"] and is_listened_to(t["address"])]
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "note.txt").write_text("mine")
-    done = tracer("run", "digits-mlp", "--strategy", "one_device", "--out", str(tmp_path))
+    run = ("run", "digits-mlp", "--strategy", "one_device", "--out", str(tmp_path))
+    done = tracer_here(capsys, *run)
     assert done.returncode == 2
     assert "not empty" in done.stderr
     assert (tmp_path / "note.txt").read_text() == "mine"
@@ -160,7 +167,7 @@ def test_a_graph_whose_task_is_killed_says_so(tmp_path: Path) -> None:
     with running("run", str(graph), "--steps", "1000000", "--out", str(trace), "--json") as run:
         wait_for_steps(trace, "ps:0")
         os.kill(pid_of(trace, "ps:0"), signal.SIGKILL)
-        printed, errors = run.communicate(timeout=30)
+        printed, errors = run.communicate(timeout=WAIT_S)
     assert run.returncode == 1
     error = json.loads(printed)["error"]
     assert (error["task"], error["message"]) == ("ps:0", "was killed by SIGKILL")
@@ -173,7 +180,7 @@ def test_a_run_in_one_process_ends_with_ctrl_c(tmp_path: Path) -> None:
     with running("run", "digits-mlp", *flags) as run:
         wait_for_steps(trace, "worker:1")
         run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=20)
+        _, errors = run.communicate(timeout=WAIT_S)
     assert run.returncode == 130
     assert f"what was recorded is in {trace}" in errors
     assert manifest(trace)["recorded"] == manifest(trace)["written"]
@@ -203,10 +210,13 @@ def test_a_collector_that_is_killed_costs_the_trace_and_not_the_run(tmp_path: Pa
     assert outcomes["collector"] == "killed"
 
 
-def test_floats_that_json_lacks_are_printed_as_texts(tmp_path: Path) -> None:
+def test_floats_that_json_lacks_are_printed_as_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nodes = [{"name": "c", "op": "Const", "attrs": {"const_value": [1.5, "NaN", "-Infinity"]}}]
     run: dict[str, Any] = {"init": None, "feeds": {}, "fetches": ["c:0"]}
     graph = {"client_graph": nodes, "devices": {"A": "/device:CPU:0"}, "run": run}
     (tmp_path / "g.json").write_text(json.dumps(graph))
-    printed = run_json(tmp_path / "t", str(tmp_path / "g.json"), "--in-process")
-    assert printed["result"] == {"c:0": [1.5, "NaN", "-Infinity"]}
+    more = ("--in-process", "--json", "--out", str(tmp_path / "t"))
+    done = tracer_here(capsys, "run", str(tmp_path / "g.json"), *more)
+    assert json.loads(done.stdout)["result"] == {"c:0": [1.5, "NaN", "-Infinity"]}

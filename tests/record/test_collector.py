@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,10 +104,14 @@ def test_spans_reach_the_trace_while_the_task_runs(run: Run) -> None:
 def test_a_step_boundary_waits_for_the_collector_and_records_that(run: Run) -> None:
     recorder = Recorder(run.scratch, "worker:0", ring_capacity=8)
     writer, op = recorder.writer(), recorder.site("op.run")
+    wait_until((run.scratch / "collector.lock").exists)
+    os.kill(run.collector.pid, signal.SIGSTOP)  # it takes nothing before the boundary is reached
     for _ in range(8 * (FULL_FILES + 20)):
         writer.record(op, STEP, 1, 2)
-    wait_until((run.scratch / "collector.lock").exists)
+    goes_on = threading.Timer(0.2, os.kill, (run.collector.pid, signal.SIGCONT))
+    goes_on.start()
     recorder.step_boundary()
+    goes_on.join()
     assert writer.ring.num_waiting(0) <= FULL_FILES // 2
     recorder.close()
     run.collector.stop(SOON_S)

@@ -95,11 +95,14 @@ function rankBox(rank, place, [x, y], box, moving) {
   const size = { x: left, y: top, width: box.width, height: box.height, rx: 7 };
   const button = { class: "rank-box", role: "button", tabindex: 0, "data-sel": rank.sel,
     "aria-label": `${rank.title}: ${cells.join(", ")}`, "aria-current": rank.sel === state.sel };
-  return element("g", button, [
-    element("rect", { class: "box", ...size }),
-    said("text", { class: "rank-name", x: left + 8, y: top + 17 }, rank.title),
-    ...cells.flatMap((held, chunk) => cell(
-      held, count, got.includes(chunk), left + 7 + chunk * wide, top + 25, wide)),
+  const at = (chunk) => left + 7 + chunk * wide;
+  const rects = cells.flatMap((held, chunk) => (
+    cell(held, count, got.includes(chunk), at(chunk), top + 25, wide)));
+  const words = [said("text", { class: "rank-name", x: left + 8, y: top + 17 }, rank.title),
+    ...cells.map((held, chunk) => counted(held, at(chunk), top + 25, wide))];
+  return element("g", {}, [
+    element("g", button, [element("rect", { class: "box", ...size }), ...rects]),
+    element("g", { class: "words", "aria-hidden": true }, words.filter(Boolean)),
   ]);
 }
 
@@ -110,9 +113,13 @@ function cell(held, count, isNew, x, y, wide) {
     element("rect", { class: "cell-ground", ...size, y, height: 34, rx: 3 }),
     element("rect", { class: "cell-fill", ...size, y: y + 34 - full, height: full, rx: 3 }),
     element("rect", { class: `cell-rim${isNew ? " new" : ""}`, ...size, y, height: 34, rx: 3 }),
-    ...(wide >= 16 ? [said("text", { class: "cell-text", x: x + wide / 2 - 0.5, y: y + 22,
-      "text-anchor": "middle" }, String(held))] : []),
   ];
+}
+
+/** How many ranks' values are in a cell, where it is wide enough to say so. */
+function counted(held, x, y, wide) {
+  const place = { class: "cell-text", x: x + wide / 2 - 0.5, y: y + 22, "text-anchor": "middle" };
+  return wide >= 16 ? said("text", place, String(held)) : null;
 }
 
 function inTheMiddle(x, y) {

@@ -80,25 +80,28 @@ function laneParts(lane, [y, height], x, sel) {
 }
 
 function buttonParts(group, lane, [y, height], x, sel) {
-  const bars = group.bars.flatMap((one) => barParts(one, x, y, height));
-  if (!group.sel) return bars;
+  const bars = group.bars.map((one) => bar(one.hue, x(one.start), x(one.end), y, height));
+  const words = group.bars.flatMap((one) => wordsOn(one, x, y, height));
+  if (!group.sel) return [...bars, ...words];
   const [from, to] = [x(group.bars[0].start), x(group.bars.at(-1).end)];
   const whole = { class: "under", x: from, y: y - 3, width: Math.max(6, to - from),
     height: height + 6, rx: 4 };
   const button = { class: `rank${lane.is_torn ? " torn" : ""}`, role: "button", tabindex: 0,
     "data-sel": group.sel, "aria-label": `${lane.title}. ${group.says}`,
     "aria-current": group.sel === sel };
-  return [element("g", button,
-    [said("title", {}, group.says), element("rect", whole), ...bars])];
+  return [
+    element("g", button, [said("title", {}, group.says), element("rect", whole), ...bars]),
+    ...words,
+  ];
 }
 
-function barParts({ start, end, hue, text }, x, y, height) {
+/** The words of a bar lie over its button: what a button is called has more to it than they say. */
+function wordsOn({ start, end, hue, text }, x, y, height) {
   const [from, to] = [x(start), x(end)];
-  const shape = bar(hue, from, to, y, height);
-  if (!text || text.length * 7 + 14 >= to - from || height < 14) return [shape];
+  if (!text || text.length * 7 + 14 >= to - from || height < 14) return [];
   const words = said("text", { class: `on-bar on-${hue}`, x: (from + to) / 2, y: y + height / 2 + 4,
     "text-anchor": "middle" }, text);
-  return hue === "wait" ? [shape, ground(text, from, to, y, height), words] : [shape, words];
+  return hue === "wait" ? [ground(text, from, to, y, height), words] : [words];
 }
 
 export function bar(hue, from, to, y, height) {

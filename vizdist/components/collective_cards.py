@@ -14,7 +14,8 @@ from vizdist.i18n.units import figures, size
 
 MOST_STEPS = 24  #: side by side; more would be too thin for their numbers
 MS = 1_000_000
-_DARK = 62  #: percent of ink at most, so that figures stay readable
+#: percent of ink: figures are ink up to half, paper beyond, and are readable on both
+_SPAN, _STRONG = 44, 62
 
 
 def headline(one: Collective, rows: Sequence[Late], lang: Lang) -> Children:
@@ -64,11 +65,14 @@ def _late_cell(row: Late, rank: int, most: int, step: int, lang: Lang) -> Compon
     if after is None:
         return html.Td(className="absent")
     told = t("collectives.late.cell", lang, rank=rank, step=f"{row.step:,}", time=time_text(after))
-    tint = _DARK * after / most if most else 0
+    share = after / most if most else 0
+    is_strong = share > 1 / 2
+    tint = _STRONG + _SPAN * (share - 1 / 2) if is_strong else _SPAN * share
     words = _short(after, most) if rank == row.last and after else ""
-    data: dict[str, Any] = {"data-step": row.step, "aria-label": told}
+    label = f"{words}: {told}" if words else told
+    data: dict[str, Any] = {"data-step": row.step, "aria-label": label}
     style = {"--late": f"{tint:.0f}%"}
-    strong = " strong" if tint > _DARK / 2 else ""
+    strong = " strong" if is_strong else ""
     button = html.Button(words, type="button", title=told, style=style,
                          className=f"late-cell{strong}", **data)  # fmt: skip
     return html.Td(button, className="current" if row.step == step else "")

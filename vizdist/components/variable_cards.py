@@ -63,7 +63,10 @@ def _row(one: Variable, places: Sequence[str], is_shown: bool, lang: Lang) -> Co
     kind = {True: "equal", False: "apart", None: ""}[one.agrees]
     shape = "×".join(map(str, one.shape)) or t("variables.copies.scalar", lang)
     rule = f" · {one.synchronization} · {one.aggregation}" if one.synchronization else ""
-    data: dict[str, Any] = {"data-variable": one.copies[0].name, "aria-pressed": str(is_shown)}
+    data: dict[str, Any] = {
+        "data-variable": one.copies[0].name,
+        "aria-pressed": str(is_shown).lower(),
+    }
     name = html.Button([html.B(one.name), html.Small(f"{shape} · {size(one.bytes)}{rule}")],
                        type="button", className="variable", **data)  # fmt: skip
     cells = [_cell(by_place.get(place), lang) for place in places]

@@ -35,7 +35,7 @@ def layout(library: Library, view: View) -> Component:
         words = empty(t("collectives.none", lang), t("collectives.none_next", lang))
         return html.Div([heading, words], className="reading alone", **waits)
     picture = says(t("collectives.arrival.picture", lang), role="group")
-    ring = says(t("collectives.ring.picture", lang), role="img")
+    ring = says(t("collectives.ring.picture", lang), role="group")
     hops = says(t("collectives.hops.picture", lang), role="group")
     left = [
         _card("arrival", html.Div(id="collectives-arrival", className="drawing", **picture), lang),

@@ -32,6 +32,7 @@ def layout(library: Library, view: View) -> Component:
         heading = html.H1(t("strategy.title", lang, trace=trace.title), className="unseen")
         words = empty(t("strategy.no_steps", lang), t("strategy.no_steps_next", lang))
         return html.Div([heading, words], className="reading alone", **waits)
+    scrolls: dict[str, Any] = {"data-scrolls": ""}
     parts = [
         html.Div([html.H1(id="strategy-head"), html.Dl(id="strategy-facts", className="facts-row")],
                  className="head"),
@@ -39,7 +40,8 @@ def layout(library: Library, view: View) -> Component:
                         _drawing("build", lang)], lang),
         _card("run", [html.P(id="strategy-run-says", className="says"),
                       _drawing("run", lang)], lang)], className="wide"),
-        html.Div([_card("roles", html.Div(id="strategy-roles"), lang),
+        html.Div([_card("roles", html.Div(id="strategy-roles", className="scrolls", tabIndex=0,
+                                          **scrolls), lang),
         _card("used", html.Div(id="strategy-used", className="used-rows"), lang)],
                  className="narrow"),
         *(dcc.Store(id=f"strategy-{name}-picture") for name in ("build", "run")),

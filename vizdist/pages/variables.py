@@ -33,11 +33,12 @@ def layout(library: Library, view: View) -> Component:
         words = empty(t("variables.none", lang), t("variables.none_next", lang))
         return html.Div([heading, words], className="reading alone", **waits)
     stairs = says(t("variables.stairs.picture", lang), role="group")
+    scrolls: dict[str, Any] = {"data-scrolls": ""}
     note = html.P(id="variables-policy-says", className="says")
     parts = [
         html.Div(html.H1(id="variables-head"), className="head"),
-        _card("copies", html.Div(id="variables-copies", className="scrolls"), lang),
-        _card("policy", [policy_table(lang), note], lang),
+        _card("copies", html.Div(id="variables-copies", className="scrolls", **scrolls), lang),
+        _card("policy", [html.Div(policy_table(lang), className="scrolls", tabIndex=0, **scrolls), note], lang),
         _card("stairs", [html.P(id="variables-stairs-says", className="says"),
                          html.Div(id="variables-stairs", className="drawing", **stairs)], lang),
         *(dcc.Store(id=f"variables-{name}") for name in ("which", "picture", "drawn")),

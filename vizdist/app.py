@@ -11,12 +11,15 @@ from vizdist.components.view import Page, page_of, view_of
 from vizdist.pages import (
     collectives,
     compare,
+    data,
     graph,
     reference,
     rendezvous,
     replay,
+    strategy,
     summary,
     timeline,
+    variables,
 )
 from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_HEADER, Access, page_token
@@ -35,8 +38,8 @@ from vizdist.store.index import cache_folder
 from vizdist.store.library import Library
 
 PAGES: tuple[Page, ...] = (
-    library_page, summary, graph, timeline, replay, rendezvous, collectives, compare,
-    reference,
+    library_page, summary, graph, timeline, replay, rendezvous, strategy, collectives, variables,
+    data, compare, reference,
 )  # fmt: skip
 
 _INDEX = """<!DOCTYPE html>

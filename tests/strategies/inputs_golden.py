@@ -45,7 +45,7 @@ def rows(source: Source, batch: int, **more: Any) -> Rows:
 
 def in_order(ids: list[int], batch: int) -> Dataset:
     """What came of a shuffle that drew numbers as TensorFlow does."""
-    batches = (Examples(each, (each, each)) for each in torch.tensor(ids).split(batch))
+    batches = (Examples(each, (each, each)) for each in torch.split(torch.tensor(ids), batch))
     return Stream(lambda: batches, is_endless=False, batch=batch)
 
 

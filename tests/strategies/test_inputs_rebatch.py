@@ -53,7 +53,7 @@ def test_a_rebatch_loses_nothing_and_keeps_the_order(
     count: int, sizes: list[int], batch: int
 ) -> None:
     sizes = [*sizes, 1]
-    given_ids = torch.arange(count).split(batch) if count else ()
+    given_ids = torch.split(torch.arange(count), batch) if count else ()
     pieces = list(rebatched(map(Examples, given_ids), sizes))
     assert [n for piece in pieces for n in piece.ids.tolist()] == list(range(count))
     assert all(len(p) == sizes[i % len(sizes)] for i, p in enumerate(pieces[:-1]))

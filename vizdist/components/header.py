@@ -18,7 +18,16 @@ from vizdist.store.liveness import RUNNING
 from vizdist.store.trace import Trace
 
 #: Pages that can keep the newest step in view.
-FOLLOWING = ("summary", "timeline", "replay", "rendezvous", "collectives")
+FOLLOWING = (
+    "summary",
+    "timeline",
+    "replay",
+    "rendezvous",
+    "strategy",
+    "collectives",
+    "variables",
+    "data",
+)
 
 
 def library_header(lang: Lang) -> list[Component]:

@@ -16,7 +16,10 @@ RUN: Keys = (
     (("T",), "timeline"),
     (("R",), "replay"),
     (("V",), "rendezvous"),
+    (("Y",), "strategy"),
     (("C",), "collectives"),
+    (("B",), "variables"),
+    (("X",), "data"),
     (("Esc",), "clear"),
 )
 CANVAS: Keys = (

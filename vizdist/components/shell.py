@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.collectives import has_collectives
 from vizdist.analysis.mailbox import crosses
+from vizdist.analysis.who_saw_what import has_data
 from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon, link
 from vizdist.components.view import Page, View
@@ -21,7 +22,7 @@ from vizdist.store.trace import Trace
 
 STORES = ("route", "title", "sel", "step", "stage", "theme", "steps", "live", "follow")
 FILLED = ("filled-main", "filled-rail")  #: stores that make a place anew which had nothing to show
-_GROUP_ENDS = ("library", "replay", "collectives")  #: pages after which the rail has a rule
+_GROUP_ENDS = ("library", "replay", "data")  #: pages after which the rail has a rule
 _POLITE: dict[str, Any] = {"aria-live": "polite"}
 _TABS = ("summary", "graph", "timeline", "replay")  #: what a phone has room for, beside More
 #: Single keys that go to a page.
@@ -30,7 +31,10 @@ _KEYS = {
     "timeline": "t",
     "replay": "r",
     "rendezvous": "v",
+    "strategy": "y",
     "collectives": "c",
+    "variables": "b",
+    "data": "x",
 }
 
 _INK = ["#F5F4F0", "#ECEAE4", "#DEDBD2", "#C6C8CB", "#8C897F", "#62686F", "#454B53", "#2C323A"]
@@ -118,6 +122,8 @@ def _missing(name: str, trace: Trace) -> str:
         return "graph.no_graph"
     if name == "collectives" and not has_collectives(trace):
         return "collectives.none"
+    if name == "data" and not has_data(trace):
+        return "data.none"
     return "rendezvous.nothing_crossed" if name == "rendezvous" and not crosses(trace) else ""
 
 

@@ -1,0 +1,128 @@
+"""What is to be said of how the data were spread, in sentences that name their spans."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from vizdist.analysis.example_grid import example_grid, twice
+from vizdist.analysis.summary import Sentence
+from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken
+
+NAMED = 4  #: steps that a sentence lists
+
+
+def headline(data: Data) -> Sentence:
+    """What became of the policy, with what it means for the examples."""
+    if not data.taken:
+        return _refused(data)
+    first = data.taken[0]
+    seen = {example for part in data.parts for example in part.ids or ()}
+    values: dict[str, object] = {
+        "asked": first.asked,
+        "effective": first.effective,
+        "seen": f"{len(seen):,}",
+        "workers": first.workers,
+        "replicas": len(data.rows),
+        "steps": f"{len(data.by_step):,}",
+        "files": first.files,
+    }
+    return _sentence(f"head.{_case(data)}", data.taken[:1], **values)
+
+
+def _case(data: Data) -> str:
+    first = data.taken[0]
+    if first.effective == OUR_OWN:
+        return "own" if first.workers > 1 else "single"
+    if first.workers == 1:
+        return "cut" if len(data.rows) > 1 else "single"
+    case = {"DATA": "data", "FILE": "file", "OFF": "off"}.get(first.effective, "cut")
+    return f"auto_{case}" if first.asked == "AUTO" != first.effective else case
+
+
+def _refused(data: Data) -> Sentence:
+    first = data.refused[0]
+    return Sentence(
+        "head.refused", {"task": first.task}, proof=(first.span,), source="data.next status"
+    )
+
+
+def sentences(data: Data, step: int) -> list[Sentence]:
+    """From what every run has to what is out of the ordinary."""
+    if not data.taken:
+        return []
+    return [*_batches(data), *_times(data), *_empty(data), *_twice(data), *_gaps(data, step)]
+
+
+def _sentence(key: str, taken: tuple[Taken, ...] = (), **values: object) -> Sentence:
+    step = taken[0].step if taken else 0
+    return Sentence(key, values, "timeline", tuple(one.span for one in taken), step, "data.next")
+
+
+def _batches(data: Data) -> Iterator[Sentence]:
+    """The size that most steps have, and the steps of another."""
+    totals = {step: _total(taken) for step, taken in data.by_step.items()}
+    (usual, count), *_ = Counter(totals.values()).most_common(1)
+    others = [step for step, total in totals.items() if total != usual]
+    example = next(taken for step, taken in data.by_step.items() if totals[step] == usual)
+    if not others:
+        yield _sentence("batches_all", example, rows=f"{usual:,}", count=count)
+        return
+    short = data.by_step[others[0]]
+    values = {"rows": f"{usual:,}", "short": f"{totals[others[0]]:,}"}
+    yield _sentence("batches_short", short, **values, count=len(others), steps=_listed(others))
+
+
+def _total(taken: tuple[Taken, ...]) -> int:
+    return sum(one.rows for one in taken)
+
+
+def _times(data: Data) -> Iterator[Sentence]:
+    """How often examples were trained, and what was read for nothing."""
+    counts = Counter(example for part in data.parts for example in part.ids or ())
+    if counts:
+        least, most = min(counts.values()), max(counts.values())
+        key = "trained_once" if most == 1 else "trained_each" if least == most else "trained"
+        values = {"least": least, "most": most, "examples": f"{len(counts):,}"}
+        yield _sentence(key, data.taken[:1], **values)
+    if thrown := sum(len(one.discarded) for one in data.taken):
+        kept = sum(one.rows for one in data.taken)
+        values = {"thrown": f"{thrown:,}", "read": f"{thrown + kept:,}"}
+        yield _sentence("thrown", tuple(o for o in data.taken if o.discarded), **values)
+
+
+def _empty(data: Data) -> Iterator[Sentence]:
+    """Replicas that got nothing, and workers at the end of their data."""
+    empty = [part for part in data.parts if not part.rows]
+    ended = [part for part in empty if not part.has_value]
+    for key, found in (("ended", ended), ("empty", [p for p in empty if p.has_value])):
+        if found:
+            steps = sorted({part.step for part in found})
+            values = {"steps": _listed(steps), "task": found[0].task, "replica": found[0].replica}
+            yield _of_parts(key, found, **values, count=len(steps))
+
+
+def _of_parts(key: str, parts: list[Part], **values: object) -> Sentence:
+    proof = tuple(part.span for part in parts)
+    return Sentence(key, values, "timeline", proof, parts[0].step, "data.copy")
+
+
+def _twice(data: Data) -> Iterator[Sentence]:
+    shared = twice(data.parts)
+    if not shared:
+        return
+    step, example = min(shared)
+    holders = [p for p in data.parts if p.step == step and p.ids and example in p.ids]
+    values = {"example": example, "step": f"{step:,}", "rows": len(holders)}
+    yield _of_parts("twice", holders, **values, count=len(shared))
+
+
+def _gaps(data: Data, step: int) -> Iterator[Sentence]:
+    """Said where all examples are on the page, so that it can be looked at."""
+    grid = example_grid(data, step)
+    if grid.is_whole and grid.unseen:
+        last = data.taken[-1:]
+        yield _sentence("gaps", last, examples=_listed(grid.unseen), count=len(grid.unseen))
+
+
+def _listed(numbers: list[int] | tuple[int, ...]) -> str:
+    shown = ", ".join(f"{number:,}" for number in numbers[:NAMED])
+    return shown + (" …" if len(numbers) > NAMED else "")

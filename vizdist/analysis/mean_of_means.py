@@ -1,0 +1,107 @@
+"""Why losses are scaled by the global batch: a mean of means is not the mean.
+
+    replicas  of one step: the mean loss of each and how many examples it had
+    workers   that step on their own: their losses in one step
+    steps     of one replica: mean losses of batches of unequal size
+
+The mean over all examples weighs each mean by its examples; the plain mean of the means does not.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vizdist.analysis.loss_curve import LOSS
+from vizdist.analysis.who_saw_what import Data, Taken
+from vizdist.store.trace import Trace
+
+LOSSES = "vizdist.replica.losses"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean loss over so many examples, of a replica (of a task) or of a step."""
+
+    task: str
+    number: int  #: of the replica or the step
+    examples: int
+    loss: float
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """`kind`: replicas, workers or steps. `means` are of what had examples, `empty` had none."""
+
+    kind: str
+    means: tuple[Mean, ...]
+    empty: int = 0
+
+    @property
+    def examples(self) -> int:
+        return sum(mean.examples for mean in self.means)
+
+    @property
+    def of_means(self) -> float:
+        return sum(mean.loss for mean in self.means) / len(self.means)
+
+    @property
+    def of_examples(self) -> float:
+        return sum(mean.loss * mean.examples for mean in self.means) / self.examples
+
+    @property
+    def is_even(self) -> bool:
+        return len({mean.examples for mean in self.means}) == 1
+
+
+def mean_of_means(trace: Trace, data: Data, step: int) -> Means | None:
+    """Of replicas or workers in a step; of one replica alone, over the steps. None: no losses."""
+    taken = data.by_step.get(step, ())
+    losses = _losses(trace, data)
+    several = [one for one in taken if len(one.parts) > 1]
+    if several:
+        found = [mean for one in several for mean in _of_replicas(one, losses)]
+        empty = sum(not part.rows for one in several for part in one.parts)
+        return Means("replicas", tuple(found), empty) if found else None
+    if len(taken) > 1:
+        return _means("workers", taken, losses)
+    return _means("steps", data.taken, losses)
+
+
+def _means(
+    kind: str, taken: tuple[Taken, ...], losses: dict[tuple[str, int], tuple[str, float, int]]
+) -> Means | None:
+    found = []
+    for one in taken:
+        if one.rows and (told := losses.get((one.task, one.step))):
+            _, loss, span = told
+            number = one.step if kind == "steps" else 0
+            found.append(Mean(one.task, number, one.rows, loss, span))
+    return Means(kind, tuple(found)) if found else None
+
+
+def _of_replicas(one: Taken, losses: dict[tuple[str, int], tuple[str, float, int]]) -> list[Mean]:
+    of_each, _, span = losses.get((one.task, one.step), ("", 0.0, 0))
+    values = of_each.split(",")
+    if len(values) != len(one.parts):
+        return []
+    return [
+        Mean(one.task, part.replica, part.rows, float(value), span)
+        for part, value in zip(one.parts, values, strict=True)
+        if part.rows and value and math.isfinite(float(value))
+    ]
+
+
+def _losses(trace: Trace, data: Data) -> dict[tuple[str, int], tuple[str, float, int]]:
+    """(task, step) → losses of its replicas, its loss, and the span that tells them."""
+    spans = trace.all
+    steps = np.array(sorted(data.by_step), np.int64)
+    places = np.flatnonzero(spans.is_kind("session.run") & np.isin(spans.step, steps))
+    found = {}
+    for place, says in trace.attributes(places.tolist()).items():
+        loss = says.get(LOSS)
+        if isinstance(loss, float | int):
+            key = trace.rows[int(spans.row[place])].task, int(spans.step[place])
+            found[key] = str(says.get(LOSSES, "")), float(loss), int(spans.span[place])
+    return found

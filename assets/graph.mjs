@@ -4,7 +4,9 @@
 
 import { Surface, Viewport, animate, expose, mount, onThemeChange, readTheme } from "./core.mjs";
 import { STUB, drawGraph } from "./graph_draw.mjs";
-import { buildModel, hitGrid, levelOf, litBy, openingX, overview, resolve } from "./graph_model.mjs";
+import {
+  buildModel, hitGrid, levelOf, litBy, openingX, overview, resolve,
+} from "./graph_model.mjs";
 import {
   markChoice, showBoxChoice, showLegend, showOpened, showTwo, startControls,
 } from "./graph_controls.mjs";

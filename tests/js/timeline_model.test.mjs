@@ -229,7 +229,7 @@ test("arrow keys go along a row, and to what is nearest in time in the next", ()
   assert.equal(neighbour(tile, rows, orders, 4, 0, -1), 2);
 });
 
-test("lanes are called in the language of the page, what TensorFlow and gRPC call them stays", () => {
+test("lanes are called in the language of the page, but for names of TensorFlow and gRPC", () => {
   const words = { lanes: { executor: "执行器" } };
   assert.equal(laneTitle("executor (2)", words), "执行器 (2)");
   assert.equal(laneTitle("executor", words), "执行器");

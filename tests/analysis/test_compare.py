@@ -254,5 +254,8 @@ def test_strategies_of_the_same_seed_are_told_apart_in_words(
     said = words(compare(recorded), lang)
     assert len(said) == 3
     assert "18.8 KiB" in said[1]
-    differ = {"en": "They differ in strategy, tasks.", "zh": "不同之处：策略、任务。"}
+    differ = {
+        "en": "They differ in strategy, tasks, sync, backup_workers.",
+        "zh": "不同之处：策略、任务、sync、backup_workers。",
+    }
     assert said[2] == differ[lang]

@@ -17,6 +17,7 @@ from vizdist.analysis.report import finding_texts, report_text, sentence_text
 from vizdist.analysis.steps import shown_step
 from vizdist.analysis.summary import Sentence, summarise
 from vizdist.i18n import t
+from vizdist.i18n.units import duration
 from vizdist.store.columns import SpanRecord
 from vizdist.store.trace import Trace, open_trace
 
@@ -69,6 +70,17 @@ def test_the_op_to_look_at_is_the_one_without_which_a_step_is_shortest_to_the_na
     assert found.values["name"] == "right"
     assert found.saved == trace.step(2).duration - without.step(2).duration
     assert [trace.span(span).name for span in found.proof] == ["right"]
+
+
+def test_what_the_path_goes_to_is_followed_by_what_a_step_would_take_without_it(
+    branches: Callable[..., Trace],
+) -> None:
+    trace, without = branches("with", right=55), branches("without", right=0)
+    told = sentence(trace, "what_if.")
+    assert told is not None
+    assert (told.page, told.values["name"]) == ("graph", "right")
+    assert told.values["would"] == str(duration(without.step(2).duration))
+    assert [trace.span(span).name for span in told.proof] == ["right"]
 
 
 def test_an_op_that_others_hide_is_not_worth_a_look(branches: Callable[..., Trace]) -> None:

@@ -65,6 +65,8 @@ class Source(ServedWorker):
         self, arrival: Arrival, context: SpanContext, done: ExecutionDone
     ) -> None: ...
 
+    def peer_was_lost(self, task: str, error: StepError) -> None: ...
+
     def get_status(self, _: SpanContext | None = None, /) -> WorkerStatus:
         return WorkerStatus(())
 

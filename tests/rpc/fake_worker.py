@@ -45,6 +45,7 @@ class FakeWorker:
     running: dict[int, RunDone] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
     finished: list[int] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
     def table(self, step_id: int) -> LocalRendezvous:
         return self.tables.setdefault(step_id, LocalRendezvous())
@@ -108,6 +109,9 @@ class FakeWorker:
             done(StepError("INVALID_ARGUMENT", "no dtype", node=arrival.node))
         else:
             done(Execution(1 << 57 | arrival.instance_key, (arrival.incarnation,), arrival.shape))
+
+    def peer_was_lost(self, task: str, error: StepError) -> None:
+        self.lost.append(task)
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         self.aborted[step_id] = error

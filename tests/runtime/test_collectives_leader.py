@@ -188,6 +188,15 @@ def test_nobody_is_called_late_before_its_time() -> None:
     assert not ranks.heard
 
 
+def test_nobody_waits_for_a_task_that_was_lost() -> None:
+    ranks = Ranks(3)
+    ranks.arrive(0)
+    ranks.leader.lose("ps:0", StepError("UNAVAILABLE", "another task"))
+    assert not ranks.heard
+    ranks.leader.lose("worker:2", StepError("UNAVAILABLE", "worker:2 is gone"))
+    assert ranks.error("rank 0").message == "worker:2 is gone"
+
+
 def test_what_a_step_waits_for_is_told_in_words() -> None:
     ranks = Ranks(2)
     ranks.arrive(1)

@@ -193,7 +193,7 @@ def test_a_straggler_is_seen_as_the_wait_of_the_others_and_not_its_own() -> None
     assert waits == {rank: max(times) - time for rank, time in enumerate(times)}
 
 
-@pytest.mark.parametrize("late_ms", [5, 20])
+@pytest.mark.parametrize("late_ms", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_late_rank_is_named_in_95_of_100_runs(late_ms: int) -> None:
     """All ranks take 10 ms and jitter by 1.5 ms; one takes longer."""
     clock, late = FakeClock(), []

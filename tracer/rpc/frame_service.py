@@ -292,3 +292,4 @@ class FrameService:
             step_id = connection.running.pop()
             self.abort(step_id, connection.error)
             self._worker.cleanup_graph(step_id)
+        self._worker.peer_was_lost(connection.peer, connection.error)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tracer.model.cluster import DeviceName
 from tracer.model.collective import Arrival, Execution
 from tracer.model.step import STEP_ID_BITS
 from tracer.runtime.interfaces import ExecutionDone, StepError
@@ -246,6 +247,28 @@ class Leader:
         for tell in tells:
             tell()
 
+    def waiting(self) -> int:
+        """How many ranks wait for others here."""
+        with self._lock:
+            return sum(
+                len(one.waiting)
+                for group in self._groups.values()
+                for mates in group.instances.values()
+                for one in mates
+            )
+
+    def lose(self, task: str, error: StepError) -> None:
+        """Fails what waits for the ranks of a task that was lost."""
+        with self._lock:
+            tells = [
+                tell
+                for group in list(self._groups.values())
+                if any(task in _tasks(mates[0].first) for mates in group.instances.values())
+                for tell in self._fail(group, error)
+            ]
+        for tell in tells:
+            tell()
+
     def _watch(self) -> None:
         if self._thread is None and not self._closed.is_set():
             thread = threading.Thread(target=self._loop, name="collective watchdog", daemon=True)
@@ -316,6 +339,10 @@ def _told(arrival: Arrival) -> str:
 def _ranks(ranks: Iterable[int]) -> str:
     listed = ", ".join(map(str, ranks))
     return f"rank{'s' if ',' in listed else ''} {listed}"
+
+
+def _tasks(arrival: Arrival) -> set[str]:
+    return {str(DeviceName.parse(device).task_name) for device in arrival.devices}
 
 
 def _telling(done: ExecutionDone, outcome: Execution | StepError) -> Tell:

@@ -189,6 +189,10 @@ class ServedWorker(WorkerInterface, Protocol):
         """The answer to this RecvTensor arrived; it need not be kept."""
         ...
 
+    def peer_was_lost(self, task: str, error: StepError) -> None:
+        """The connection to another task broke."""
+        ...
+
 
 class RunStepRequest(NamedTuple):
     """One client request. Names are `node:port` for feeds and fetches, `node` for targets.

@@ -213,6 +213,10 @@ class Worker:
     def complete_instance(self, arrival: Arrival, _: SpanContext, done: ExecutionDone) -> None:
         self.env.collectives.leader.arrive(arrival, done)
 
+    def peer_was_lost(self, task: str, error: StepError) -> None:
+        """Nobody need wait for the ranks there."""
+        self.env.collectives.leader.lose(task, error)
+
     def start_abort(self, step_id: int, error: StepError) -> None:
         if is_execution(step_id):
             self.env.collectives.exchanges.abort(step_id, error)

@@ -108,7 +108,7 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     if name in _KEYS:
         attributes["data-key"] = _KEYS[name]
     kind = "rail-item ends-group" if name in _GROUP_ENDS else "rail-item"
-    if trace is not None and (key := _missing(name, trace)):
+    if trace is not None and (key := missing(name, trace)):
         attributes |= {"title": t(key, view.lang), "aria-disabled": "true"}
         attributes["data-bare"] = "step"  # while the run goes on it may yet come
     children = [icon(name), html.Span(t(f"shell.pages.{name}", view.lang))]
@@ -116,7 +116,7 @@ def _entry(page: Page, view: View, trace: Trace | None) -> Component:
     return link(children, view.href(page.PATH) + chosen, kind=kind, **attributes)
 
 
-def _missing(name: str, trace: Trace) -> str:
+def missing(name: str, trace: Trace) -> str:
     """The text that says what a run lacks for a page; "" where it has what is shown there."""
     if name in ("graph", "replay") and not trace.graphs:
         return "graph.no_graph"

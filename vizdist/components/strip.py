@@ -10,6 +10,7 @@ from vizdist.analysis.scopes import said
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import step_facts
 from vizdist.components.cards import button, icon, link
+from vizdist.components.shell import missing
 from vizdist.components.view import Page, View
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import micros, size
@@ -33,7 +34,7 @@ def strip(
         html.Span([icon(name), html.Span(title, className="cut")], className="selected"),
         html.Span(facts, className="facts"),
         html.Span(className="space"),
-        *_lit_in(view, pages),
+        *_lit_in(trace, view, pages),
         *(_steppers(lang) if step is not None else []),
         *close,
     ]
@@ -75,13 +76,19 @@ def _steppers(lang: Lang) -> list[Component]:
     ]
 
 
-def _lit_in(view: View, pages: Sequence[Page]) -> list[Component]:
-    others = [page for page in pages if "{trace}" in page.PATH and view.page != page.NAME]
+def _lit_in(trace: Trace, view: View, pages: Sequence[Page]) -> list[Component]:
+    """The other pages of the run that have something to show of it."""
+    others = [
+        page
+        for page in pages
+        if "{trace}" in page.PATH and view.page != page.NAME and not missing(page.NAME, trace)
+    ]
     links = [
         link(
-            [icon(page.NAME), t(f"shell.pages.{page.NAME}", view.lang)],
+            [icon(page.NAME), html.Span(t(f"shell.pages.{page.NAME}", view.lang))],
             view.href(page.PATH),
             kind="button",
+            title=t(f"shell.pages.{page.NAME}", view.lang),
         )
         for page in others
     ]

@@ -65,7 +65,9 @@ def captured_steps(
 ) -> list[CapturedStep | None]:
     """The step of each replica's batch, None for an empty one; batches of one shape share one.
 
-    What judges the result is captured with that of the first replica.
+    What judges the result is captured with that of the first replica. Where all batches are empty,
+    since other workers alone have rows, the first has the step of one row: it says what variables
+    and gradients there are.
     """
     steps: dict[Any, CapturedStep] = {}
     made: list[CapturedStep | None] = []
@@ -75,6 +77,10 @@ def captured_steps(
             steps[signature] = capture.step(replica.batch, evaluation=evaluation)
             evaluation = None
         made.append(steps.get(signature))
+    if not steps:
+        x, y = given.replicas[0].batch
+        one = x.new_zeros((1, *x.shape[1:])), y.new_zeros((1, *y.shape[1:]))
+        made[0] = capture.step(one, evaluation=evaluation)
     return made
 
 

@@ -22,7 +22,7 @@ from tracer.model.graph import Input, Literal, Node, TensorSpec
 from tracer.model.literal import literal_of
 from tracer.strategies.contexts import ReplicaContext, UpdateContext, current
 from tracer.strategies.cross_device import ReductionToOneDevice
-from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distributed_step import DistributedStep, a_step
 from tracer.strategies.distribution import Distribution, creation_of
 from tracer.strategies.replica_names import GRADIENT, SCALED, ReplicaNames, prefix
 from tracer.strategies.step_parts import Slot, StepParts
@@ -43,7 +43,7 @@ from tracer.strategies.values import (
 class StepBuilder:
     """Builds one step with a `Distribution`, whose builder has no nodes yet.
 
-    `steps[r]` is of replica r, None where it has no rows; `shares[r]`: how much its loss counts. A
+    `steps[r]` is of replica r; `shares[r]`: how much its loss counts, 0 where it has no rows. A
     strategy that merges gradients in another way overrides `apply_gradients`.
     """
 
@@ -55,9 +55,9 @@ class StepBuilder:
     ) -> None:
         self.distribution = distribution
         self.builder = distribution.builder
-        self.steps = tuple(steps)
-        self.parts = [None if step is None else StepParts(step) for step in steps]
-        self.template = next(parts for parts in self.parts if parts is not None)
+        self.steps = tuple(s if share else None for s, share in zip(steps, shares, strict=True))
+        self.template = StepParts(a_step(steps))
+        self.parts = self._parts()
         self.variables = self._distributed()
         self.names = ReplicaNames(self.variables, shares)
         self._shares = shares
@@ -75,8 +75,7 @@ class StepBuilder:
             )
             attrs = {"T": loss.specs[0].dtype, "_phase": "forward"}
             self._keep(loss.with_(attrs=attrs), distribution.devices[0])
-            if self.steps[0] is not None:
-                self._add_evaluation(self.steps[0])
+            self._add_evaluation(step)
         self._add_targets()
         feeds = [
             f"{prefix(replica)}{feed}"
@@ -86,6 +85,14 @@ class StepBuilder:
         ]
         names = step.loss, step.train, step.init, step.evaluation_feeds, step.metric, several
         return DistributedStep(self.builder.graph(), self.steps, tuple(feeds), *names)
+
+    def _parts(self) -> list[StepParts | None]:
+        """Of each replica that has rows; those of one captured step are looked up once."""
+        known = {id(self.template.step): self.template}
+        for step in self.steps:
+            if step is not None and id(step) not in known:
+                known[id(step)] = StepParts(step)
+        return [None if step is None else known[id(step)] for step in self.steps]
 
     def _distributed(self) -> dict[str, DistributedVariable]:
         """The variables of the captured step with their copies."""
@@ -300,9 +307,9 @@ class StepBuilder:
 
     def _add_evaluation(self, step: CapturedStep) -> None:
         """The forward pass that judges, on replica 0, with the variables as seen from outside."""
-        parts = self.parts[0]
-        if parts is None or not step.metric:
+        if not step.metric:
             return
+        parts = self.template
         seen: dict[str, Input] = {}
         for node in parts.evaluation.values():
             if read := parts.read_variable(node.name):

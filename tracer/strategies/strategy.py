@@ -93,8 +93,9 @@ class Strategy(Protocol):
     ) -> DistributedStep:
         """The graph of this client.
 
-        `steps[r]` was captured for the batch of its replica r, None where that has no rows;
-        `shares[r]` is how much the replica's loss counts, its part of the rows of all replicas.
+        `steps[r]` was captured for the batch of its replica r; `shares[r]` is how much the loss of
+        that counts, its part of the rows of all replicas of all clients. Where a batch is empty the
+        share is 0, and there need be no step.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Lines in the standard form are read fast, and say the same as when they are read with patience."""
+"""Lines in the standard form are read fast, and say the same as when read with patience."""
 
 from collections.abc import Iterator
 from pathlib import Path

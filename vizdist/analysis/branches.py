@@ -1,7 +1,7 @@
 """What the control flow of a step came to: which branch of a cond ran, how often a loop's body did.
 
 A Switch sends its value out at one port and a dead tensor at the other; whatever gets a dead tensor
-is passed by and recorded as dead. In a loop every edge carries a message an iteration, and one more:
+is passed by and recorded as dead. In a loop an edge carries a message an iteration, and one more:
 that by which its other end learns that there is no further one.
 """
 
@@ -149,8 +149,8 @@ def loops(one: OneStep) -> list[Loop]:
     recvs = one.of_kind("rendezvous.recv")
     recvs = recvs.take(((recvs.flags & Flag.CLIENT_EDGE) == 0) & (recvs.frame_id != 0))
     return [
-        _loop(str(names[at]), turns.take(turns.frame_id == frame), recvs.take(recvs.frame_id == frame),
-              frames.span[frames.frame_id == frame].tolist())
+        _loop(str(names[at]), turns.take(turns.frame_id == frame),
+              recvs.take(recvs.frame_id == frame), frames.span[frames.frame_id == frame].tolist())
         for frame, at in first.items()
     ]  # fmt: skip
 

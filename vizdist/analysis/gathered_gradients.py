@@ -11,7 +11,7 @@ from vizdist.store.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """`dropped` of the `given` gradients were stale; `first` is the span of the first such, or 0."""
+    """`dropped` of the `given` gradients were stale; `first`: span of the first such, or 0."""
 
     given: int
     dropped: int

@@ -38,7 +38,8 @@ def layout(library: Library, view: View) -> Component:
     parts = [
         html.Div(html.H1(id="variables-head"), className="head"),
         _card("copies", html.Div(id="variables-copies", className="scrolls", **scrolls), lang),
-        _card("policy", [html.Div(policy_table(lang), className="scrolls", tabIndex=0, **scrolls), note], lang),
+        _card("policy", [html.Div(policy_table(lang), className="scrolls", tabIndex=0, **scrolls),
+                         note], lang),
         _card("stairs", [html.P(id="variables-stairs-says", className="says"),
                          html.Div(id="variables-stairs", className="drawing", **stairs)], lang),
         *(dcc.Store(id=f"variables-{name}") for name in ("which", "picture", "drawn")),

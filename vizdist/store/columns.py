@@ -83,7 +83,7 @@ class ColumnsBuilder:
         return np.array([known.setdefault(word, len(known)) for word in words], np.int32)
 
     def cells(self, column: str, which: Sequence[int], values: Sequence[Any], size: int) -> Array:
-        """A column of `size` spans: `values` where `which` says, what a span has without elsewhere."""
+        """A column of `size` spans: `values` where `which` says, elsewhere the default."""
         default = SpanRecord._field_defaults[column]
         if column in _TYPES:
             found = np.full(size, default, _TYPES[column])

@@ -1,4 +1,4 @@
-"""OTLP/JSON exactly as the standard spells it, read into structs: several times as fast as mappings.
+"""OTLP/JSON just as the standard spells it, read into structs: several times as fast as mappings.
 
 A line that is anything else (another spelling, a field that is not known, a number that is none)
 is left to `otlp_spans`, which is patient. What no column needs is checked to be JSON and not kept;

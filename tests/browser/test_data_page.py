@@ -1,4 +1,4 @@
-"""The Data page: every cell is a recount of the spans, at any step, in both languages, on a phone."""
+"""The Data page: every cell is a recount of the spans, in both languages, also on a phone."""
 
 from collections.abc import Callable
 from pathlib import Path

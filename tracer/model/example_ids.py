@@ -1,7 +1,7 @@
 """Ids of examples as one attribute of a span, and back.
 
-0-31,64          runs of ascending ids, where that is short
-b64:AAAAAAEAAAA= 32-bit integers, little-endian
+0-31,64          runs of ascending ids, or
+b64:AAAAAAEAAAA= 32-bit integers, little-endian: whichever is shorter
 sha256:…         of such integers, where there are more than CAP: which they were is not told
 """
 
@@ -18,9 +18,8 @@ def encode(ids: Sequence[int]) -> str:
     packed = struct.pack(f"<{len(ids)}i", *ids)
     if len(ids) > CAP:
         return f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    if len(runs := _runs(ids)) <= max(1, len(ids) // 4):
-        return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-    return f"b64:{base64.b64encode(packed).decode()}"
+    runs = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in _runs(ids))
+    return min(runs, f"b64:{base64.b64encode(packed).decode()}", key=len)
 
 
 def decode(text: str) -> list[int] | None:

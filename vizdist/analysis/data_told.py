@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from vizdist.analysis.example_grid import example_grid, twice
 from vizdist.analysis.summary import Sentence
-from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken
+from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken, row_names
 
 NAMED = 4  #: steps that a sentence lists
 
@@ -111,7 +111,9 @@ def _twice(data: Data) -> Iterator[Sentence]:
         return
     step, example = min(shared)
     holders = [p for p in data.parts if p.step == step and p.ids and example in p.ids]
-    values = {"example": example, "step": f"{step:,}", "rows": len(holders)}
+    names = row_names(data.rows)
+    rows = ", ".join(names[part.row] for part in holders[:NAMED])
+    values = {"example": example, "step": f"{step:,}", "rows": rows}
     yield _of_parts("twice", holders, **values, count=len(shared))
 
 

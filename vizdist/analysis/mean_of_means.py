@@ -2,7 +2,7 @@
 
     replicas  of one step: the mean loss of each and how many examples it had
     workers   that step on their own: their losses in one step
-    steps     of one replica: mean losses of batches of unequal size
+    steps     where one loss a step is told: mean losses of batches of unequal size
 
 The mean over all examples weighs each mean by its examples; the plain mean of the means does not.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vizdist.analysis.loss_curve import LOSS
-from vizdist.analysis.who_saw_what import Data, Taken
+from vizdist.analysis.who_saw_what import OUR_OWN, Data, Taken
 from vizdist.store.trace import Trace
 
 LOSSES = "vizdist.replica.losses"
@@ -56,7 +56,7 @@ class Means:
 
 
 def mean_of_means(trace: Trace, data: Data, step: int) -> Means | None:
-    """Of replicas or workers in a step; of one replica alone, over the steps. None: no losses."""
+    """Of replicas or workers in a step; else of the steps. None: no losses."""
     taken = data.by_step.get(step, ())
     losses = _losses(trace, data)
     several = [one for one in taken if len(one.parts) > 1]
@@ -64,9 +64,10 @@ def mean_of_means(trace: Trace, data: Data, step: int) -> Means | None:
         found = [mean for one in several for mean in _of_replicas(one, losses)]
         empty = sum(not part.rows for one in several for part in one.parts)
         return Means("replicas", tuple(found), empty) if found else None
-    if len(taken) > 1:
+    if len(taken) > 1 and taken[0].effective == OUR_OWN:
         return _means("workers", taken, losses)
-    return _means("steps", data.taken, losses)
+    first = tuple(one for one in data.taken if one.task == data.tasks[0])
+    return _means("steps", first, losses)
 
 
 def _means(
@@ -74,10 +75,11 @@ def _means(
 ) -> Means | None:
     found = []
     for one in taken:
-        if one.rows and (told := losses.get((one.task, one.step))):
+        if one.global_batch and (told := losses.get((one.task, one.step))):
             _, loss, span = told
-            number = one.step if kind == "steps" else 0
-            found.append(Mean(one.task, number, one.rows, loss, span))
+            is_step = kind == "steps"
+            number, examples = (one.step, one.global_batch) if is_step else (0, one.rows)
+            found.append(Mean(one.task, number, examples, loss, span))
     return Means(kind, tuple(found)) if found else None
 
 

@@ -40,6 +40,7 @@ from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    StrategyError,
     Topology,
     count,
     local_devices,
@@ -97,6 +98,12 @@ class MultiWorkerMirrored:
         site: Site,
         building: Building,
     ) -> DistributedStep:
+        if not any(steps):
+            raise StrategyError(
+                f"{site.task} has no rows in a step for which other workers have some: its data "
+                "ended before theirs. Let the data repeat, or let every batch be split among the "
+                "workers (autoshard=DATA)"
+            )
         ranks = Ranks.of(site, self.role(site.task, site.cluster))
         reduction = CollectiveAllReduce(
             ranks.devices,

@@ -20,7 +20,7 @@ def chrome(path: Path) -> None:
 
 def otlp(path: Path) -> None:
     with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as file:
-        for n in range(1, 2001):
+        for n in range(1, 20_001):
             span = {"spanId": f"{n:016x}", "startTimeUnixNano": n, "endTimeUnixNano": n + 1}
             file.write(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}) + "\n")
 

@@ -12,6 +12,7 @@ from tracer.model.cluster import TaskName
 from tracer.record.clock import FakeClock
 from tracer.runtime.near_cluster import NearCluster
 from tracer.runtime.session import Session
+from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.collectives import (
     Collective,
     Late,
@@ -154,3 +155,13 @@ def test_a_collective_waits_until_all_have_come_and_then_transfers(ring: Trace) 
     [lone] = [one for one in first(ring).ranks if one.number == 2]
     assert split.parts["compute"] >= 9 * MS
     assert lone.wait_ns == 0
+
+
+def test_what_ranks_sent_each_other_is_among_the_bytes_moved(ring: Trace) -> None:
+    moved = bytes_moved(ring, ring.step(1))
+    one = first(ring)
+    assert moved.total == sum(rank.sent_bytes for rank in one.ranks)
+    places = [rank.place for rank in one.ranks]
+    neighbours = {(a, b) for a, b in zip(places, [*places[1:], places[0]], strict=True)}
+    assert set(moved.by_device) == neighbours
+    assert set(bytes_moved(ring).steps_of.values()) == {3}

@@ -15,6 +15,7 @@ saves with its own.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import ClusterSpec, TaskName
@@ -164,9 +165,14 @@ class _OneOfMany(StepBuilder):
 
     def build(self) -> DistributedStep:
         step = super().build()
-        nodes = [*step.graph.nodes, *self._broadcast()]
-        if 0 not in self._ranks.own:
-            nodes = [_own(node) for node in nodes]
+        ranks = self._ranks
+        changed: dict[str, Any] = {"_copies": len(ranks.devices)}
+        if 0 not in ranks.own:  # nobody saves or waits for what comes by broadcast
+            changed["_local"] = True
+        nodes = [
+            node.with_(attrs={**node.attrs, **changed}) if node.op in HANDLES else node
+            for node in (*step.graph.nodes, *self._broadcast())
+        ]
         return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT)
 
     def _total(self, losses: PerReplica) -> Input:
@@ -212,8 +218,3 @@ class _OneOfMany(StepBuilder):
                 "AssignVariableOp", Input(copy.name), value, name=name, dtype=dtype
             )
         return made.node
-
-
-def _own(node: Node) -> Node:
-    """Of a worker whose variables nobody saves or waits for: it gets their values by broadcast."""
-    return node.with_(attrs={**node.attrs, "_local": True}) if node.op in HANDLES else node

@@ -10,6 +10,7 @@ from tracer.model.cluster import DeviceName
 from tracer.model.graph_table import NodeRow, input_node
 from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.collectives import collectives
 from vizdist.analysis.keys import key_of, tensor_title
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -111,7 +112,33 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
     pairs = {code: (key.src_device, key.dst_device) for code, key in keys.items()}
     tasks = {code: _tasks_of(pair) for code, pair in pairs.items()}
     used = _steps_of(moved, pairs), _steps_of(moved, tasks)
+    _add_hops(trace, step, set(torn), by_device, *used)
     return BytesMoved(steps, by_device, *used, tuple(tensors), variable_bytes(rows))
+
+
+def _add_hops(
+    trace: Trace,
+    step: StepInfo | None,
+    torn: set[int],
+    by_device: dict[Pair, int],
+    *used: dict[Pair, int],
+) -> None:
+    """What ranks of collectives sent each other, hop by hop; `used`: steps of devices, of tasks."""
+    seen: tuple[dict[Pair, set[int]], ...] = ({}, {})
+    broken = {one.number for one in trace.steps if one.trace_lo in torn}
+    for one in collectives(trace):
+        if one.step in broken or (step is not None and one.step != step.number):
+            continue
+        places = {rank.number: rank.place for rank in one.ranks}
+        for hop in (hop for rank in one.ranks for hop in rank.hops):
+            pair = places.get(hop.sender, ""), places.get(hop.receiver, "")
+            if all(pair):
+                by_device[pair] = by_device.get(pair, 0) + hop.bytes
+                for steps, key in zip(seen, (pair, _tasks_of(pair)), strict=True):
+                    steps.setdefault(key, set()).add(one.step)
+    for known, steps in zip(used, seen, strict=True):
+        for pair, numbers in steps.items():
+            known[pair] = max(known.get(pair, 0), len(numbers))
 
 
 def _between_devices(spans: Spans) -> Array:

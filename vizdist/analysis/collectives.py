@@ -45,6 +45,7 @@ class Rank:
     number: int
     task: str
     device: str  #: as lanes call it: CPU:0
+    place: str  #: the whole name of the device
     arrived: int
     wait_ns: int
     end: int
@@ -154,6 +155,7 @@ def _rank(
         number=int(attributes.get(_OWN + "rank", 0)),
         task=task,
         device=lane.rpartition(" ")[2],
+        place=str(attributes.get("vizdist.device", "")),
         arrived=int(own.start[at]),
         wait_ns=int(own.wait[at]),
         end=int(own.end[at]),

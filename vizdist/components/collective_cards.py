@@ -142,8 +142,8 @@ def which(one: Collective) -> str:
 
 
 def chosen(found: Sequence[Collective], wanted: str | None) -> Collective | None:
-    """The wanted one if the step has it, else the one whose ranks came furthest apart."""
+    """The wanted one if the step has it, else one that misses ranks, or the largest."""
     for one in found:
         if which(one) == wanted:
             return one
-    return max(found, key=lambda one: (len(one.missing), one.lost_ns), default=None)
+    return max(found, key=lambda one: (len(one.missing), one.tensor_bytes), default=None)

@@ -33,7 +33,8 @@ def headline(found: Sequence[Variable], lang: Lang) -> Children:
         if parted:
             return rich("variables.head.parted", lang, parted=parted, **counts)
         return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
-    places, total = places_of(found), sum(one.bytes for one in found)
+    places = places_of(found)
+    total = sum(one.bytes * len(one.copies) for one in found)
     values = {"count": len(found), "bytes": size(total)}
     if len(places) == 1:
         return rich("variables.head.one_place", lang, place=places[0], **values)

@@ -103,6 +103,7 @@ class NativeRank:
             except Exception as error:  # noqa: BLE001
                 result, failure = None, error
             ended(result, self._told(failure) if failure else None)
+            del result, work, ended  # while this thread waits, the sum is somebody else's alone
         self._fail_all()
 
     def _joined(self) -> Any:

@@ -291,10 +291,13 @@ class RankRun:
         self._done(result)
 
     def _taken_out(self) -> bool:
+        """True once. Its tensors are let go: who waits for a run and the run know each other."""
         try:
             self._open.pop()
         except IndexError:
             return False
+        self._pieces = None
+        self._brought.clear()
         return True
 
     def cancel(self) -> None:

@@ -36,7 +36,8 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     topology = ("--strategy", "parameter_server_v1", "--devices", "cpu:2", "--ps", "2")
     more = ("--passes", "replicate_small_constants", "--option", "batch=8")
     plan = plan_of("digits-mlp", *topology, *more)
-    assert plan.options == {"batch": "8", "last": "keep"}
+    own = {"sync": "false", "backup_workers": "0"}
+    assert plan.options == {**own, "batch": "8", "last": "keep"}
     assert plan.passes == ("replicate_small_constants",)
     assert not plan.placer.soft
     softly = plan_of("digits-mlp", *topology, *more, "--soft-placement")

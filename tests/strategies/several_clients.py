@@ -1,4 +1,4 @@
-"""A workload trained by every worker of a cluster in this process, each with a client of its own."""
+"""A workload trained by every worker of a cluster in this process, each with its own client."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

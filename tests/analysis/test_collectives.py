@@ -160,8 +160,9 @@ def test_a_collective_waits_until_all_have_come_and_then_transfers(ring: Trace) 
 def test_what_ranks_sent_each_other_is_among_the_bytes_moved(ring: Trace) -> None:
     moved = bytes_moved(ring, ring.step(1))
     one = first(ring)
-    assert moved.total == sum(rank.sent_bytes for rank in one.ranks)
+    by_rendezvous = sum(tensor.bytes for tensor in moved.tensors)
+    assert moved.total - by_rendezvous == sum(rank.sent_bytes for rank in one.ranks)
     places = [rank.place for rank in one.ranks]
     neighbours = {(a, b) for a, b in zip(places, [*places[1:], places[0]], strict=True)}
-    assert set(moved.by_device) == neighbours
+    assert neighbours <= set(moved.by_device)
     assert set(bytes_moved(ring).steps_of.values()) == {3}

@@ -51,8 +51,10 @@ def reduced(ops: CrossDeviceOps, replicas: int) -> tuple[GraphBuilder, Any]:
         context = current()
         assert isinstance(context, ReplicaContext)
         b, value = context.builder, float(context.replica + 1)
-        gradients = [b.op("Fill", b.const(list(shape), "int32"), b.const(value),
-                          specs=[TensorSpec("float32", shape)], T="float32") for shape in SHAPES]  # fmt: skip
+        gradients = []
+        for shape in SHAPES:
+            filled, specs = b.const(list(shape), "int32"), [TensorSpec("float32", shape)]
+            gradients.append(b.op("Fill", filled, b.const(value), specs=specs, T="float32"))
         return context.all_reduce("SUM", gradients)
 
     with distribution.scope():

@@ -135,7 +135,8 @@ def test_turns_and_merges_are_recorded_where_the_graph_is_built() -> None:
 def test_threads_build_once_for_each_signature_and_never_in_a_step() -> None:
     spans = trained(perceptron(0.0), "mirrored", 3, devices=("cpu:0", "cpu:1")).spans
     turns = [span for span in spans if span.kind == "replica.build"]
-    assert [(s.attributes["vizdist.replica"], s.attributes["vizdist.replica.turn"]) for s in turns] == [
+    names = "vizdist.replica", "vizdist.replica.turn"
+    assert [tuple(span.attributes[name] for name in names) for span in turns] == [
         (0, 0), (1, 0), (0, 1), (1, 1),
     ]  # fmt: skip
     (capture,) = [span for span in spans if span.kind == "graph.capture"]

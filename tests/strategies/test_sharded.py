@@ -80,7 +80,10 @@ def test_the_first_shards_take_what_does_not_divide() -> None:
     assert rows_of_shards(9, 3) == [3, 3, 3]
 
 
-@pytest.mark.parametrize(("parts", "says"), [([1, 2], "along axis 0 only"), ([2], "each axis"), ([0, 1], "from 1 on")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [([1, 2], "along axis 0 only"), ([2], "each axis"), ([0, 1], "from 1 on")],
+)
 def test_what_no_partitioner_may_answer_is_refused(parts: list[int], says: str) -> None:
     with pytest.raises(DistributionError, match=says):
         checked_parts("emb", floats(4, 2), parts)

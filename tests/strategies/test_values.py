@@ -21,7 +21,7 @@ GOLDEN = json.loads(
 )
 MADE = [each for each in GOLDEN["variables"] if "create" not in each]
 METHODS = ("assign_add", "assign_sub", "assign")
-ACROSS = {"cross_replica_ctx.assign(6.0)": "assign", "cross_replica_ctx.assign_add(6.0)": "assign_add"}  # fmt: skip
+ACROSS = {f"cross_replica_ctx.{method}(6.0)": method for method in ("assign", "assign_add")}
 
 
 def two_replicas(**options: Any) -> Distribution:
@@ -197,7 +197,9 @@ def test_copies_that_part_are_told_once_with_the_remedy(caplog: pytest.LogCaptur
     assert counter.has_diverged
 
 
-@pytest.mark.parametrize(("aggregation", "value"), [("SUM", 2), ("MEAN", 1), ("ONLY_FIRST_REPLICA", 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("aggregation", "value"), [("SUM", 2), ("MEAN", 1), ("ONLY_FIRST_REPLICA", 1)]
+)
 def test_a_counter_with_an_aggregation_is_the_same_on_every_copy(
     aggregation: str, value: float
 ) -> None:

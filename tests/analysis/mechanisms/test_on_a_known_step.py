@@ -201,12 +201,13 @@ def test_calls_that_nobody_waits_for_have_no_times(step_of: Callable[..., OneSte
     assert told.split() == ["CleanupGraph", "worker:0", "ps:0", "1", "0", "0", "B"]
 
 
-def test_a_step_waits_at_the_queues_it_works_on(step_of: Callable[..., OneStep]) -> None:
+@pytest.mark.parametrize("op", ["QueueDequeueV2", "ResourceAccumulatorTakeGradient"])
+def test_a_step_waits_at_the_queues_it_works_on(step_of: Callable[..., OneStep], op: str) -> None:
     assert queues.find(step_of()) is None
-    found = queues.find(step_of(changed("op.run", op="QueueDequeueV2", name="next", device=PS)))
+    found = queues.find(step_of(changed("op.run", op=op, name="next", device=PS)))
     assert found is not None
     [work] = found.nodes
-    assert (work.node, work.op, work.count, work.errors) == ("next", "QueueDequeueV2", 3, 0)
+    assert (work.node, work.op, work.count, work.errors) == ("next", op, 3, 0)
     assert (work.took_ns, work.longest_ns) == (350, 200)
 
 

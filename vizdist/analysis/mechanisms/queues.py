@@ -1,4 +1,4 @@
-"""The queues that a step put into or took from, and how long it waited at each."""
+"""The queues and accumulators that a step put into or took from, and how long it waited there."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from vizdist.store.spans import Spans
 
 @dataclass(frozen=True, slots=True)
 class QueueWork:
-    """A node that works on a queue; the time it took is what it waited there."""
+    """A node that works on one; the time it took is what it waited there."""
 
     node: str
     op: str
@@ -35,9 +35,9 @@ class Queues:
 
 
 def find(one: OneStep) -> Queues | None:
-    """None where no queue was worked on."""
+    """None where none was worked on."""
     spans = one.of_kind("op.run")
-    ops = spans.take(op_mask(spans, lambda op: "Queue" in op))
+    ops = spans.take(op_mask(spans, lambda op: "Queue" in op or "Accumulator" in op))
     nodes = [_work(own, *key) for key, own in grouped(ops, ops.text("name"), ops.text("device"))]
     return Queues(nodes) if nodes else None
 

@@ -1,7 +1,7 @@
 """Ids of examples as one attribute of a span, and back.
 
-0-31,64          runs of ascending ids, or
-b64:AAAAAAEAAAA= 32-bit integers, little-endian: whichever is shorter
+0-31,64          runs of ascending ids, where they are few and that is shorter
+b64:AAAAAAEAAAA= 32-bit integers, little-endian
 sha256:…         of such integers, where there are more than CAP: which they were is not told
 """
 
@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 CAP = 4096  #: ids that one span tells
+FEW = 8  #: runs that are always worth a look
 
 
 def encode(ids: Sequence[int]) -> str:
@@ -18,8 +19,10 @@ def encode(ids: Sequence[int]) -> str:
     packed = struct.pack(f"<{len(ids)}i", *ids)
     if len(ids) > CAP:
         return f"sha256:{hashlib.sha256(packed).hexdigest()}"
-    runs = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in _runs(ids))
-    return min(runs, f"b64:{base64.b64encode(packed).decode()}", key=len)
+    numbers = f"b64:{base64.b64encode(packed).decode()}"
+    if len(runs := _runs(ids)) > max(FEW, len(ids) // 4):
+        return numbers
+    return min(",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs), numbers, key=len)
 
 
 def decode(text: str) -> list[int] | None:

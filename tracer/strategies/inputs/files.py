@@ -61,7 +61,7 @@ class Files:
         like_x, like_y = self._open(int(files[0]) if len(files) else 0)
         x = like_x.new_empty(len(ids), *like_x.shape[1:])
         y = like_y.new_empty(len(ids), *like_y.shape[1:])
-        for index in files.unique().tolist():
+        for index in sorted(set(files.tolist())):
             chosen = files == index
             file_x, file_y = self._open(index)
             x[chosen], y[chosen] = file_x[rows[chosen]], file_y[rows[chosen]]

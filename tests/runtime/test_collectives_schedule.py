@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,9 +44,9 @@ def run(collectives: list[Collective], xs: list[torch.Tensor]) -> Ran:
     return [each.result() for each in pieces], sent
 
 
-def ranks_of(ranks: int, **asked: object) -> list[Collective]:
+def ranks_of(ranks: int, **asked: Any) -> list[Collective]:
     devices = tuple(f"/job:worker/replica:0/task:{r}/device:CPU:0" for r in range(ranks))
-    return [Collective("all_reduce", "n", devices, r, **asked) for r in range(ranks)]  # type: ignore[arg-type]
+    return [Collective("all_reduce", "n", devices, r, **asked) for r in range(ranks)]
 
 
 @given(

@@ -21,7 +21,10 @@ class Send(NamedTuple):
 
 
 class Receive(NamedTuple):
-    """`merges`: what comes is added to what is there, else replaces it; `is_last`: then it is whole."""
+    """`merges`: what comes is added to what is there, else it replaces that.
+
+    `is_last`: after it the sum is whole.
+    """
 
     phase: Phase
     piece: int

@@ -5,6 +5,7 @@ import { bar, drawLanes, fill, rowsIn } from "./lanes.mjs";
 import { element, said } from "./svg.mjs";
 import { equal, formatSelection, visit } from "./selection.mjs";
 
+const PICTURES = ["arrival", "ring", "hops"];
 const PACE = 900; // ms a hop is looked at while the hops play
 
 const state = { picture: null, at: 0, sel: "", timer: 0, host: null };
@@ -161,11 +162,23 @@ function hopBar(hop, number, place, [y, height], x, at) {
 // the page
 
 function draw() {
-  if (!part("page") || !state.picture) return;
+  if (!part("page")) return;
+  if (!state.picture) {
+    clear();
+    return;
+  }
   drawLanes(part("arrival"), state.picture.arrival, state.sel);
   drawRing();
   drawHops();
   sayNow();
+}
+
+/** A step without a collective: what an earlier one drew would lie. */
+function clear() {
+  stop();
+  for (const name of PICTURES) part(name).replaceChildren();
+  for (const name of ["now", "at"]) part(name).textContent = "";
+  for (const one of document.querySelectorAll("#collectives-page [data-hop]")) one.disabled = true;
 }
 
 function sayNow() {
@@ -206,6 +219,7 @@ function click({ target }) {
   const hop = target.closest("[data-hop]")?.dataset.hop;
   const step = target.closest("[data-step]")?.dataset.step;
   if (step) visit({ step });
+  if (!state.picture) return;
   if (hop === "play") play();
   else if (hop) {
     stop();
@@ -233,7 +247,7 @@ function watch() {
   Object.assign(state, { host: here, at: 0, picture: null });
   if (!here) return;
   const sizes = new ResizeObserver(draw);
-  for (const name of ["arrival", "ring", "hops"]) sizes.observe(part(name));
+  for (const name of PICTURES) sizes.observe(part(name));
 }
 
 let started = false;

@@ -52,6 +52,7 @@ export function levelsOf(first, last, room) {
   return levels;
 }
 
+const FEW = 4; // clients that have a mark of their own; a pointer tells the others apart
 const SHAPES = [
   (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`,
   (r) => `M${-r} ${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
@@ -72,21 +73,23 @@ function drawStairs() {
   const d = stepsOf(marks, first, total).map(([at, v]) => `${x(at)} ${y(v)}`).join("L");
   fill(host, [
     ...levelsOf(first, last, height - FOOT - TOP).flatMap((level) => levelParts(level, y, width)),
-    ...ticksApart(picture.ticks, x).map(([ns, text]) => said("text",
+    ...ticksApart(picture.ticks, x, legendStart(width) - 30).map(([ns, text]) => said("text",
       { class: "tick-text", x: x(ns), y: 12, "text-anchor": "middle" }, text)),
     element("path", { class: "stairs", d: `M${d}` }),
     ...links.map(([read, apply]) => linkPart(marks[read], marks[apply], x, y)),
     ...marks.map((mark) => markPart(mark, x(mark.at), y(mark.version))),
-    ...picture.clients.flatMap((client, at) => legendParts(client, at, width)),
+    ...picture.clients.slice(0, FEW).flatMap((client, at) => legendParts(client, at, width)),
   ]);
 }
 
-function ticksApart(ticks, x) {
+function ticksApart(ticks, x, end) {
   const gap = ticks.length > 1 ? x(ticks[1][0]) - x(ticks[0][0]) : 1;
   const every = Math.max(1, Math.ceil(70 / gap));
-  const room = 4; // ticks left of the legend
-  return ticks.filter((_, at) => at % every === 0).slice(0, Math.max(room, 1));
+  return ticks.filter(([ns], at) => at % every === 0 && x(ns) < end);
 }
+
+const LEGEND = 96; // px of a client's name
+const legendStart = (width) => width - RIGHT - LEGEND * Math.min(FEW, state.picture.clients.length);
 
 const levelParts = (level, y, width) => [
   element("line", { class: "tick", x1: LEFT - 6, x2: width - RIGHT, y1: y(level), y2: y(level) }),
@@ -108,7 +111,7 @@ function markPart(mark, x, y) {
 }
 
 function legendParts(client, at, width) {
-  const x = width - RIGHT - 96 * (state.picture.clients.length - at) + 12;
+  const x = legendStart(width) + LEGEND * at + 12;
   const place = { class: "mark read", transform: `translate(${x} 8)` };
   return [
     element("g", place, [element("path", { d: SHAPES[at % SHAPES.length](5.5) })]),

@@ -95,21 +95,36 @@ def test_the_rank_that_is_last_most_often_stands_out(ring: Trace) -> None:
     found = latest(rows)
     assert found is not None
     assert (found.rank, found.steps, found.of, found.lost_ns) == (2, 2, 3, 12 * MS)
-    assert found.stands_out
     words = "".join(
         str(getattr(part, "children", part)) for part in headline(first(ring), rows, "en") or ()
     )
     assert (
         words.replace("\u00a0", " ")
-        == "Rank 2 came last in 2 of 3 steps. Step 1 lost 7,000 µs to it."
+        == "No rank is last more often than the others. Step 1 lost 7,000 µs to rank 2."
     )
 
 
-def test_a_rank_that_is_last_now_and_then_does_not_stand_out() -> None:
-    rows = [Late(step, {0: 0, 1: 5}, step % 3, 5) for step in range(9)]
-    found = latest(rows)
+@pytest.mark.parametrize(
+    ("ranks", "lasts", "stands_out"),
+    [
+        (3, [0, 1, 2] * 3, False),
+        (2, [0, 1, 0, 1, 0], False),
+        (2, [1, 1, 1, 1], False),  # two ranks: chance names one four times of four in 1 of 8 runs
+        (2, [1] * 7, True),
+        (4, [2, 2, 2, 2, 2, 1], True),
+        (4, [2, 2, 1, 0], False),
+    ],
+)
+def test_a_rank_stands_out_where_chance_would_hardly_name_one_so_often(
+    ranks: int, lasts: list[int], stands_out: bool
+) -> None:
+    after = {rank: 5 * rank for rank in range(ranks)}
+    found = latest([Late(step, after, last, 5) for step, last in enumerate(lasts)])
     assert found is not None
-    assert not found.stands_out
+    assert found.stands_out == stands_out
+
+
+def test_without_steps_no_rank_is_the_last() -> None:
     assert latest([]) is None
 
 

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.captured import MLP
-from vizdist.analysis.variables import Access, Copy, Variable, accesses, places_of, variables
+from vizdist.analysis.variables import (
+    Access,
+    Copy,
+    Variable,
+    _entries,
+    accesses,
+    places_of,
+    variables,
+)
 from vizdist.components.variable_cards import headline, policy_table, stairs_sentence
 from vizdist.figures.versions import staircase
 from vizdist.i18n import Lang
@@ -100,3 +108,18 @@ def test_the_policies_are_those_that_tensorflow_was_seen_to_have() -> None:
     table = str(policy_table("en"))
     for text in ("3, 3", "1.5, 1.5", "1, 1", "ValueError"):
         assert text in table
+
+
+def test_places_come_by_number_and_what_parted_comes_first() -> None:
+    copies = [Copy("w", f"ps:{number}", 1, "a") for number in (10, 2, 1)]
+    whole = Variable("w", (), 4, "ON_WRITE", "NONE", tuple(copies))
+    assert places_of([whole]) == ["ps:1", "ps:2", "ps:10"]
+    parted = Variable("v", (), 4, "ON_WRITE", "NONE", (*copies[1:], Copy("v", "ps:10", 1, "b")))
+    assert places_of([parted])[0] == "ps:10"
+
+
+@pytest.mark.parametrize(
+    "told", ["5", "null", '[["w", "d", "1", "a"]]', '[["w", "d", 1, "a", "x"]]']
+)
+def test_what_is_no_list_of_copies_is_none(told: str) -> None:
+    assert _entries({"vizdist.variable.copies": told}) == []

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -220,8 +221,8 @@ def of_step(trace: Trace, number: int) -> list[Collective]:
 class Late:
     """How late each rank came to a step's collectives, and who was last most.
 
-    `after_ns`: rank → ns after the first one, in that collective of the step whose ranks came
-    furthest apart; `lost_ns`: what the last one cost over the step's collectives.
+    `after_ns`: rank → ns after the first one, in that collective of the step whose last rank came
+    furthest behind the one before it; `lost_ns`: what that rank cost over the step's collectives.
     """
 
     step: int
@@ -254,11 +255,16 @@ class Latest:
     steps: int  #: in which it was the last
     of: int  #: steps
     lost_ns: int  #: in those, together
+    ranks: int  #: that took part
 
     @property
     def stands_out(self) -> bool:
-        """Whether chance alone would hardly name one rank so often: half the steps and more."""
-        return self.of > 1 and 2 * self.steps > self.of
+        """Whether chance would name some rank so often in less than one run of twenty."""
+        by_chance = sum(
+            comb(self.of, n) * (self.ranks - 1) ** (self.of - n)
+            for n in range(self.steps, self.of + 1)
+        )
+        return bool(20 * self.ranks * by_chance < self.ranks**self.of)
 
 
 def latest(rows: Sequence[Late]) -> Latest | None:
@@ -268,7 +274,8 @@ def latest(rows: Sequence[Late]) -> Latest | None:
     often = Counter(row.last for row in rows)
     lost = {rank: sum(row.lost_ns for row in rows if row.last == rank) for rank in often}
     rank = max(often, key=lambda one: (often[one], lost[one]))
-    return Latest(rank, often[rank], len(rows), lost[rank])
+    ranks = len({one for row in rows for one in row.after_ns})
+    return Latest(rank, often[rank], len(rows), lost[rank], ranks)
 
 
 def formula_bytes(one: Collective) -> float | None:

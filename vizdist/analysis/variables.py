@@ -1,6 +1,7 @@
 """Variables of a run: where their copies lie, whether they agree, which versions were read."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -122,12 +123,14 @@ def _entries(attributes: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         told = json.loads(str(attributes.get("vizdist.variable.copies", "[]")))
     except ValueError:
         return []
-    whole = (one for one in told if isinstance(one, list) and len(one) in (4, 5))
-    return [
-        (str(one[0]), str(one[1]), one[2], str(one[3]), *one[4:])
-        for one in whole
-        if isinstance(one[2], int)
-    ]
+    return [tuple(one) for one in told if _is_entry(one)] if isinstance(told, list) else []
+
+
+def _is_entry(one: Any) -> bool:
+    """[handle, device, version, print] and, of a scalar, its value."""
+    kinds = (str, str, int, str, int | float)
+    is_whole = isinstance(one, list) and len(one) in (4, 5)
+    return is_whole and all(map(isinstance, one, kinds))
 
 
 def _versions(trace: Trace, requests: Sequence[StepInfo]) -> Mapping[str, int]:
@@ -143,8 +146,22 @@ def _versions(trace: Trace, requests: Sequence[StepInfo]) -> Mapping[str, int]:
 
 
 def places_of(found: Iterable[Variable]) -> list[str]:
-    """Where copies lie, by name."""
-    return sorted({copy.place for one in found for copy in one.copies})
+    """Where copies lie: those that parted first, else by name and number."""
+    copies = [(one, copy) for one in found for copy in one.copies]
+    parted = {copy.place for one, copy in copies if one.agrees is False and _is_odd(one, copy)}
+    places = {copy.place for _, copy in copies}
+    return sorted(places, key=lambda place: (place not in parted, _natural(place)))
+
+
+def _is_odd(one: Variable, copy: Copy) -> bool:
+    """Whether a copy that should be as the others is not."""
+    return one.synchronization != ON_READ and copy.print != one.copies[0].print
+
+
+def _natural(place: str) -> list[tuple[int, str]]:
+    """ps:2 comes before ps:10."""
+    parts = re.split(r"(\d+)", place)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ def _short(ns: int, most: int) -> str:
 
 def numbers(one: Collective, lang: Lang) -> list[Component]:
     """Bytes beside their closed form, share of waiting, time and rate of moving, what was lost."""
-    sent = max(rank.sent_bytes for rank in one.ranks)
+    most = max(one.ranks, key=lambda rank: rank.sent_bytes)
+    sent, moving = most.sent_bytes, most.transfer_ns
     inside = sum(rank.end - rank.arrived for rank in one.ranks)
     waited = sum(rank.wait_ns for rank in one.ranks)
-    moving = max(rank.transfer_ns for rank in one.ranks)
     rate = size(sent / moving * 1e9) if moving else "–"
     share = figures(100 * waited / inside) if inside else "0"
     return [

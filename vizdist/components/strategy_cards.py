@@ -20,7 +20,9 @@ def headline(trace: Trace, made: Sequence[Build], rows: Sequence[Work], lang: La
     copies = sum(row.variables for row in rows)
     values = {"strategy": strategy, "devices": len(rows), "holders": holders, "count": copies}
     if made:
-        return rich("strategy.head.turns", lang, replicas=len(made[0].replicas), **values)
+        replicas, graphs = sum(len(build.replicas) for build in made), len(made)
+        key = f"strategy.head.{'turns' if graphs == 1 else 'graphs'}"
+        return rich(key, lang, replicas=replicas, graphs=graphs, **values)
     return rich("strategy.head.plain", lang, **values)
 
 
@@ -40,11 +42,15 @@ def facts(trace: Trace, requests: Sequence[StepInfo], lang: Lang) -> list[Compon
 def build_sentence(made: Sequence[Build], lang: Lang) -> Children:
     if not made:
         return rich("strategy.build.none", lang)
-    first = made[0]
-    counts = {"turns": len(first.turns) - first.merges}
-    counts |= {"replicas": len(first.replicas), "count": first.merges}
-    key = "strategy.build.together" if first.together else "strategy.build.says"
-    return rich(key, lang, together=first.together, **counts)
+    merges = sum(one.merges for one in made)
+    together = sum(one.together for one in made)
+    counts = {"turns": sum(len(one.turns) for one in made) - merges, "count": merges}
+    counts |= {"replicas": sum(len(one.replicas) for one in made)}
+    key = "strategy.build.together" if together else "strategy.build.says"
+    told = rich(key, lang, together=together, **counts)
+    if len(made) == 1:
+        return told
+    return [*told, " ", t("strategy.build.graphs", lang, count=len(made), task=made[0].task)]
 
 
 def roles_table(rows: Sequence[Work], lang: Lang) -> Component:

@@ -49,8 +49,11 @@ def _held(found: Sequence[Variable], place: str) -> int:
 
 def copies_table(found: Sequence[Variable], shown: str, lang: Lang) -> Component:
     """A row a variable, a column a place; equal bytes have equal prints, joined by a bar."""
-    places = places_of(found)[:MOST_PLACES]
-    head = html.Tr([html.Td(), *(html.Th(place, scope="col") for place in places)])
+    every = places_of(found)
+    places = every[:MOST_PLACES]
+    left = len(every) - len(places)
+    more = [html.Th(t("variables.copies.more", lang, count=left), scope="col")] if left else []
+    head = html.Tr([html.Td(), *(html.Th(place, scope="col") for place in places), *more])
     rows = [_row(one, places, one.copies[0].name == shown, lang) for one in found]
     held = [html.Td(str(size(_held(found, place)))) for place in places]
     foot = html.Tr([html.Th(t("variables.copies.held", lang), scope="row"), *held])

@@ -92,26 +92,21 @@ def register(app: Dash, library: Library) -> None:
         number = shown_step(trace, step)
         found = of_step(trace, number) if number is not None else []
         one = chosen(found, wanted)
-        if one is None:
-            return (
-                t("collectives.not_here", lang, step=f"{number or 0:,}"),
-                [],
-                [],
-                [],
-                "",
-                "",
-                None,
-            )
         rows = lateness(trace)
+        late = lateness_table(rows, number or 0, lang)
+        unit = t("collectives.late.unit", lang, unit=unit_of(rows))
+        if one is None:
+            words = t("collectives.not_here", lang, step=f"{number or 0:,}")
+            return words, [], late, [], "", unit, None
         drawn: Json = picture_of(trace, one, lang)
         note = t("collectives.arrival.of", lang, step=f"{one.step:,}", kind=one.kind)
         return (
             headline(one, rows, lang),
             chooser(found, one, lang),
-            lateness_table(rows, one.step, lang),
+            late,
             numbers(one, lang),
             note,
-            t("collectives.late.unit", lang, unit=unit_of(rows)),
+            unit,
             drawn,
         )
 

@@ -37,7 +37,7 @@ class ServerConfig:
     the only folder in which tensors are saved. `faults` happen to this task. Its master closes the
     sessions of a client elsewhere that calls none for `session_gc_s`; 0 keeps them.
     `caches_responses` is of all tasks of a cluster: a tensor that was sent is kept until its
-    receiver has it, who may ask once more. `native_collectives`: torch.distributed does all of them.
+    receiver has it, who may ask once more. `native_collectives`: torch.distributed does all.
     """
 
     recorder: Recorder

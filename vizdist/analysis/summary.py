@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from vizdist.analysis.branches import branches, loops, of_most
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
+from vizdist.analysis.collectives import Collective, collectives
 from vizdist.analysis.faults import Faults, faults
 from vizdist.analysis.gathered_gradients import Gathered, gathered_gradients
 from vizdist.analysis.graph_counts import graph_counts
@@ -134,6 +135,7 @@ def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     yield from _of_outlier(trace, seen.times)
     yield from _of_variables(seen.stale)
     yield from _of_gathered(gathered_gradients(trace))
+    yield from _of_collectives([one for one in collectives(trace) if one.step])
     if seen.loss.accuracy is not None:
         yield Sentence(
             "accuracy",
@@ -260,7 +262,7 @@ def _some(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
-    if not moved.total:
+    if not (moved.total and moved.tensors):  # pieces of collectives are told as such
         return
     names: Counter[str] = Counter()
     for tensor in moved.tensors:
@@ -303,6 +305,28 @@ def _of_gathered(found: Gathered | None) -> Iterator[Sentence]:
     values = {"given": f"{found.given:,}", "dropped": f"{found.dropped:,}"}
     key, proof = ("dropped", (found.first,)) if found.dropped else ("gathered", ())
     yield Sentence(key, values, "timeline", proof, found.step, source="vizdist.dropped")
+
+
+def _of_collectives(found: Sequence[Collective]) -> Iterator[Sentence]:
+    """Means a step, over the steps that have any."""
+    if not found:
+        return
+    steps = len({one.step for one in found})
+    sent: Counter[int] = Counter()
+    for one in found:
+        for rank in one.ranks:
+            sent[rank.number] += rank.sent_bytes
+    waited = sum(rank.wait_ns for one in found for rank in one.ranks)
+    longest = max((rank for one in found for rank in one.ranks), key=lambda rank: rank.wait_ns)
+    values = {
+        "count": figures(len(found) / steps),
+        "ways": ", ".join(sorted({f"{one.kind} {one.algorithm}" for one in found})),
+        "bytes": str(size(max(sent.values()) // steps)),
+        "wait": str(duration(waited // steps)),
+    }
+    proof = (int(longest.span, 16),)
+    key = "collectives" if any(sent.values()) else "collectives_uncounted"
+    yield Sentence(key, values, "collectives", proof, source="vizdist.wait_ns")
 
 
 def _of_variables(stale: Staleness) -> Iterator[Sentence]:

@@ -7,8 +7,8 @@ import torch
 
 from tests.ops.graph_runner import GraphRunner
 from tracer.capture_graph.capture import CapturedStep, variables_of
-from tracer.workloads import digits_mlp
 from tracer.strategies.inputs.dataset import DataError
+from tracer.workloads import digits_mlp
 from tracer.workloads.registry import WORKLOADS, UnknownWorkload, find_workload
 
 WORKLOAD = digits_mlp.workload()

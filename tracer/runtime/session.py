@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from math import isnan
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -55,7 +56,7 @@ def _told(value: torch.Tensor) -> float | str:
     if not value.dim():
         number: float = value.item()
         return number
-    return ",".join("" if each != each else f"{each:.9g}" for each in value.tolist())
+    return ",".join("" if isnan(each) else f"{each:.9g}" for each in value.tolist())
 
 
 def _unsampled(step: int) -> SpanContext:

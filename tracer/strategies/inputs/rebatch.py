@@ -15,7 +15,7 @@ def batch_sizes_for_worker(
 ) -> tuple[int, ...]:
     """Sizes of this worker's batches, replica after replica, step after step, then from the start.
 
-    In each step the sizes of all workers sum to `global_batch`. What does not divide goes to another
+    In each step sizes of all workers sum to `global_batch`. What does not divide goes to another
     worker each step; where all divides there is one step only. Sizes may be 0.
     """
     share, over = divmod(global_batch, workers)

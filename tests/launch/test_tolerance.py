@@ -1,5 +1,6 @@
 """Flags about checkpoints, restarts and faults: what is refused before anything starts."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,8 @@ def test_they_reach_the_tasks_with_the_plan() -> None:
         ((*MODULE, "--fault", "kill:ps:0@step:101"), "the run has 100 steps"),
         ((*MODULE, "--in-process", "--restart", "1"), "--restart needs tasks that are processes"),
         ((*MODULE, "--in-process", "--fault", "kill:ps:0@step:3"), "leave --in-process out"),
-        (("diamond", "--restart", "1"), "--restart is for modules"),
-        (("diamond", "--checkpoint", "c", "--checkpoint-every", "1"), "it may hold SaveV2"),
+        (("diamond", "--restart", "-1"), "--restart -1: must be 0 or more"),
+        (("diamond", "--checkpoint", "c"), "no variable, so there is nothing to save; leave"),
         (("digits-mlp", "--strategy=one_device", "--fault=drop:worker:0@step:2"), "is alone"),
     ],
 )
@@ -46,6 +47,35 @@ def test_what_cannot_be_served_exits_2_with_the_next_step(
     assert main(["run", *arguments, "--out", str(tmp_path / "t")]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "t").exists()
+
+
+OWN_SAVES = {
+    "devices": {"worker": 1},
+    "client_graph": [
+        {"name": "w", "op": "VariableV2", "attrs": {"dtype": "float32", "shape": [2]}},
+        {"name": "saved", "op": "SaveV2", "inputs": ["w", "w", "w"]},
+    ],
+    "run": {"fetches": ["w:0"]},
+}
+
+
+def test_a_graph_that_saves_by_itself_is_not_saved_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(OWN_SAVES))
+    flags = ("--checkpoint", str(tmp_path), "--checkpoint-every", "1")
+    assert main(["run", str(tmp_path / "g.json"), *flags]) == 2
+    assert "holds SaveV2 or RestoreV2 and saves by itself" in capsys.readouterr().err
+
+
+def test_a_variable_of_open_shape_cannot_be_lost_and_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attrs = {"dtype": "float32", "shape": [-1, 2]}
+    variable = {"name": "w", "op": "VariableV2", "attrs": attrs}
+    (tmp_path / "g.json").write_text(json.dumps({**OWN_SAVES, "client_graph": [variable]}))
+    assert main(["run", str(tmp_path / "g.json"), "--restart", "1"]) == 2
+    assert "variable 'w' leaves its shape open" in capsys.readouterr().err
 
 
 def test_a_run_that_is_over_already_says_so_instead_of_doing_nothing(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def plan_of_task(
         collectives=parsed.collectives,
         allow_proxy=parsed.allow_proxy,
         caches_responses=parsed.cache_responses,
-        tolerance=tolerance_from(parsed, is_graph=False),
+        tolerance=tolerance_from(parsed),
     )
 
 
@@ -263,7 +263,7 @@ def plan_from(
         collectives=parsed.collectives,
         allow_proxy=parsed.allow_proxy,
         caches_responses=parsed.cache_responses,
-        tolerance=tolerance_from(parsed, is_graph=is_graph),
+        tolerance=tolerance_from(parsed),
     )
 
 

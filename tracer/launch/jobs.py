@@ -5,34 +5,38 @@ threads, started by hand) is none of its business.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache, partial
-from itertools import count, repeat
+from functools import cache, cached_property, partial
 from typing import Any, Protocol
 
 import torch
 
 from tracer.capture_graph.capture import Evaluation
 from tracer.launch.plan import Plan
+from tracer.launch.tolerance import ToleranceError
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import Literal
-from tracer.model.graph_json import GraphFile
+from tracer.model.graph import Graph, GraphError, Literal
 from tracer.model.literal import value_of
 from tracer.model.option import values_of
 from tracer.model.refusal import Refusal
-from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
-from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.distributed_step import DistributedStep, captured_steps, shares_of
 from tracer.strategies.distribution import Building
 from tracer.strategies.inputs.next_input import first_input
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Role, Site, devices_of
-from tracer.training.line import NO_LINE, Again, Line, Ready
+from tracer.training.checkpoint import Checkpoints
+from tracer.training.graph_trainer import (
+    GraphTrainer,
+    RunnableGraph,
+    saves_itself,
+    variables_of_steps,
+)
+from tracer.training.line import NO_LINE, Again, Line
 from tracer.training.trainer import (
     Capture,
     Fit,
@@ -43,8 +47,6 @@ from tracer.training.trainer import (
 )
 
 _log = logging.getLogger(__name__)
-
-Feeds = Mapping[str, torch.Tensor]
 
 
 class Stopped(Exception):
@@ -170,26 +172,11 @@ class ModuleJob:
         return step
 
 
-class RunnableGraph(Protocol):
-    """What a graph workload offers; `tracer.workloads.graph_workload` says more."""
-
-    @property
-    def given(self) -> GraphFile: ...
-
-    @property
-    def feeds(self) -> Callable[[int], Iterator[Feeds]] | None: ...
-
-    @property
-    def loss(self) -> str: ...
-
-    @property
-    def evaluation(self) -> Callable[[], tuple[str, Feeds]] | None: ...
-
-
 class GraphJob:
     """A graph: its cluster is its own, worker:0 (chief:0 where there is one) its master."""
 
     def __init__(self, plan: Plan, workload: RunnableGraph) -> None:
+        """Raises ToleranceError or GraphError where it cannot be saved as the plan asks for."""
         given = workload.given
         self._plan = plan
         self._given = given
@@ -198,6 +185,9 @@ class GraphJob:
         self.cluster = ClusterSpec.of_counts(worker=1) if given.is_direct else given.cluster
         self.clients = frozenset({TaskName("worker", 0)} if given.is_direct else ())
         self.master = given.client_device.task_name
+        self._saves_itself = saves_itself(given.graph)
+        if plan.tolerance.checkpoint or plan.tolerance.restarts:
+            self._check_tolerance()
 
     def devices(self, task: TaskName) -> tuple[str, ...]:
         named = [d for d in self._given.devices if self.is_local or d.task_name == task]
@@ -205,52 +195,50 @@ class GraphJob:
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         """`run.init` once, then the steps; the values of the last one by name, null for targets."""
-        run, loss = self._given.run, self._workload.loss
-        record = {"vizdist.loss": loss} if loss else {}
-        tracing = tracing_of(client.recorder, self._plan.run_id, "run", self._plan.trace)
-        with Session(client.master, self._given.graph, tracing) as session:
-            if run.init:
-                self._run_aside(client, run.init)
-            client.line.line_up(Ready())
-            feeds = self._feeds(tracing)
-            for number in range(1, self._plan.steps + 1):
-                client.line.on_step(number)
-                values = session.run(run.names, next(feeds), record)
-            result = dict(zip(run.names, map(plain, values), strict=True))
-            return {"result": result, **self._evaluate(client, tracing)}
+        plan, life = self._plan, f".{client.attempt}" if client.attempt else ""
+        trainer = GraphTrainer(
+            sessions_of(client.master),
+            self._workload,
+            self._variables,
+            tracing_of(client.recorder, plan.run_id, f"run{life}", plan.trace),
+            Fit(plan.steps, seed=plan.seed, checkpoints=self._checkpoints, again=client.again),
+        )
+        try:
+            values, judged = trainer.run(client.line)
+        finally:
+            trainer.close()
+        result = dict(zip(self._given.run.names, map(plain, values), strict=True))
+        return {"result": result, **judged}
 
-    def _run_aside(self, client: Client, name: str, feeds: Feeds | None = None) -> Any:
-        """Apart from the record."""
-        with Session(client.master, self._given.graph, NO_TRACING) as aside:
-            return aside.run(name, feeds)
+    @property
+    def _checkpoints(self) -> Checkpoints | None:
+        """None for a graph that saves and restores what it wants to by itself."""
+        return None if self._saves_itself else self._plan.tolerance.checkpoints
 
-    def _feeds(self, tracing: Tracing) -> Iterator[Feeds]:
-        """Of one step after another: what every step gets, and the next of the workload's own."""
-        every = {n: literal_to_tensor(each) for n, each in self._given.run.feeds.items()}
-        if self._workload.feeds is None:
-            yield from repeat(every)
-            return
-        own = self._workload.feeds(self._plan.seed)
-        for number in count(1):
-            with tracing.recorder.span("data.next", tracing.step(number)) as span:
-                taken = next(own, None)
-                if taken is None:
-                    raise StepError(
-                        "OUT_OF_RANGE",
-                        f"End of sequence: the feeds ended before step {number}; let them repeat",
-                    )
-                span.set("vizdist.batch", max(map(_num_rows, taken.values()), default=0))
-            yield {**every, **taken}
+    @cached_property
+    def _variables(self) -> Graph:
+        """Those that its steps use, on their devices. Raises GraphError where they may be lost."""
+        try:
+            return variables_of_steps(self._given, self._plan.placer)
+        except GraphError:
+            if self._plan.tolerance.restarts or self._checkpoints:
+                raise
+            return Graph(())  # its first step will say so
 
-    def _evaluate(self, client: Client, tracing: Tracing) -> Mapping[str, float]:
-        if self._workload.evaluation is None:
-            return {}
-        metric, feeds = self._workload.evaluation()
-        with tracing.recorder.span("train.evaluate", tracing.run) as span:
-            accuracy = float(self._run_aside(client, metric, feeds))
-            span.set("vizdist.accuracy", accuracy)
-            span.set("vizdist.examples", max(map(_num_rows, feeds.values()), default=0))
-        return {"accuracy": accuracy}
+    def _check_tolerance(self) -> None:
+        """Raises ToleranceError, or GraphError for variables that cannot be saved."""
+        asked = self._plan.tolerance
+        if self._saves_itself and asked.every:
+            raise ToleranceError(
+                f"--checkpoint-every {asked.every}: this graph holds SaveV2 or RestoreV2 and saves "
+                "by itself; leave the flag out, or take those nodes out of the graph"
+            )
+        variables = self._variables
+        if self._checkpoints and not len(variables):
+            raise ToleranceError(
+                f"--checkpoint {asked.checkpoint}: the steps of this graph use no variable, so "
+                "there is nothing to save; leave --checkpoint out, or fetch what uses one"
+            )
 
 
 class ServeJob:
@@ -268,10 +256,6 @@ class ServeJob:
 
     def run_client(self, client: Client) -> Mapping[str, Any]:
         raise AssertionError(f"{client.task} is no client: it has no workload")
-
-
-def _num_rows(tensor: torch.Tensor) -> int:
-    return len(tensor) if tensor.dim() else 1
 
 
 def plain(value: torch.Tensor | Literal | None) -> Any:

@@ -11,7 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from tracer.launch.plan import Life, Plan
 from tracer.launch.progress import StepCounter, last_step
 from tracer.launch.recording import spans_told, warnings_of
 from tracer.launch.signals import undisturbed
-from tracer.launch.task import sockets_of
+from tracer.launch.task import failed_facts, sockets_of
 from tracer.launch.watch import RESTART, Order, Phase, Watch
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.step import trace_of_step
@@ -32,7 +32,7 @@ from tracer.record.home import make_scratch
 from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.interfaces import StepError
-from tracer.training.line import Line
+from tracer.training.line import Line, Ready, Round
 
 _log = logging.getLogger(__name__)
 
@@ -161,8 +161,10 @@ class Launcher:
             count(step)
             show(step)
 
+        recover = self._await_return if self._plan.tolerance.restarts else None
+        line = Line(counter, self._begin_steps, recover)
         try:
-            found = drive(self._job, Client(task, master, cluster, recorder, Line(counter)))
+            found = drive(self._job, Client(task, master, cluster, recorder, line))
         except StepError as error:
             failure = failure_from(task, error, last_step(self._scratch, task))
             self._watch.failures.append(failure)
@@ -170,6 +172,33 @@ class Launcher:
         finally:
             master.close()
         self._watch.results[task] = found
+
+    def _begin_steps(self, ready: Ready) -> int:
+        """The launcher's own client is ready: the watch hears of it as of any other one."""
+        told = {"round": self._watch.round, **asdict(ready)}
+        self._take(Event(self._job.master, "ready", told))
+        if ready.is_rolled_back:
+            self._report(f"goes on after step {ready.step}, from its checkpoint", None)
+        return ready.step
+
+    def _await_return(self, error: StepError) -> Round:
+        """Until every task that died serves again. Raises the error where no death explains it."""
+        watch, limits = self._watch, self._plan.limits
+        lost_in, deadline = watch.round, time.monotonic() + limits.connect_s
+        self._take(Event(self._job.master, "lost", {"round": lost_in, **failed_facts(error)}))
+        while watch.round == lost_in or any(watch.missing):
+            try:
+                phase = self._take(self._events.get(timeout=POLL_S))
+            except queue.Empty:
+                phase = self._look_after_the_lost()
+                if any(watch.missing):
+                    self._arrivals()
+                if time.monotonic() > deadline:
+                    watch.failures.append(self._never_came())
+                    raise error from None
+            if phase is Phase.FAILED:
+                raise error from None
+        return Round(leads=True, has_begun=watch.has_begun)
 
     def _run_to(self, goal: Phase, progress: Callable[[], None], deadline: float | None) -> None:
         """Takes events until the goal; raises RunFailed when a task failed or time ran out."""

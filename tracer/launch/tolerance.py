@@ -67,17 +67,12 @@ TOLERANCE_FLAGS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def tolerance_from(parsed: argparse.Namespace, *, is_graph: bool) -> Tolerance:
+def tolerance_from(parsed: argparse.Namespace) -> Tolerance:
     """Raises ToleranceError or FaultError."""
     asked = Tolerance(parsed.checkpoint, parsed.checkpoint_every, parsed.restart, parsed.fault)
     for flag, number in (("--checkpoint-every", asked.every), ("--restart", asked.restarts)):
         if number < 0:
             raise ToleranceError(f"{flag} {number}: must be 0 or more")
-        if number and is_graph:
-            raise ToleranceError(
-                f"{flag} is for modules: a graph is run as it is; it may hold SaveV2 and RestoreV2 "
-                "itself, under --checkpoint DIR"
-            )
     if asked.every and not asked.checkpoint:
         raise ToleranceError(
             f"--checkpoint-every {asked.every}: say where to, with --checkpoint DIR"

@@ -71,9 +71,9 @@ class Watch:
     lost: dict[TaskName, Failure] = field(default_factory=dict)  #: of clients that wait for a round
     held: dict[str, Sequence[str]] = field(default_factory=dict)  #: variables by task
     round: int = 0
+    has_begun: bool = False  #: some client may have run a step
     _away: set[TaskName] = field(default_factory=set)  #: being started again
     _started: set[TaskName] = field(default_factory=set)  #: clients that were told to go
-    _has_begun: bool = False
     _orders: list[Order] = field(default_factory=list)
 
     def take(self, event: Event) -> Phase:
@@ -146,7 +146,7 @@ class Watch:
         """What ends by itself before the first step would do so again."""
         task, was_killed = event.task, event.facts["code"] < 0
         goes_on = self.phase not in (Phase.FINISHED, Phase.FAILED)
-        could = goes_on and (was_killed or self._has_begun)
+        could = goes_on and (was_killed or self.has_begun)
         return could and task not in self.results and self.attempts[task] < self.restarts
 
     def _comes_back(self, task: TaskName, failure: Failure) -> None:
@@ -173,7 +173,7 @@ class Watch:
 
     def _order(self, command: str, task: TaskName) -> None:
         leads = bool(self.unfinished) and task == min(self.unfinished)
-        facts = {"round": self.round, "leads": leads, "has_begun": self._has_begun}
+        facts = {"round": self.round, "leads": leads, "has_begun": self.has_begun}
         self._orders.append(Order(command, task, facts))
 
     def _let_go(self) -> None:
@@ -181,7 +181,7 @@ class Watch:
         if self.phase is not Phase.SETTING_UP or not self.unfinished <= self.ready.keys():
             return
         self._move(Phase.RUNNING)
-        self._has_begun = True
+        self.has_begun = True
         waiting = sorted(self.unfinished - self._started)
         back = [self.ready[t]["step"] for t in waiting if self.ready[t]["is_rolled_back"]]
         for task in waiting:

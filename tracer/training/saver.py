@@ -19,8 +19,8 @@ from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.values import COPY_OF, MEAN, ON_READ
 from tracer.training.checkpoint import Checkpoints
 
-# Of a variable with copies one value is saved, and every copy is restored from it: that of the first
-# copy, or the mean of all where each replica keeps its own (SyncOnRead).
+# Of a variable with copies one value is saved, and every copy is restored from it: that of the
+# first copy, or the mean of all where each replica keeps its own (SyncOnRead).
 
 PREFIX, SAVE, RESTORE = "save/prefix", "save/save_all", "save/restore_all"
 
@@ -224,6 +224,8 @@ class Saver:
 
     def lost(self) -> Mapping[str, list[str]]:
         """Variables without a value, by the device that should hold them."""
+        if not self._variables:
+            return {}
         values = self._run([f"save/is_initialized/{name}:0" for name in self._variables], {})
         found: dict[str, list[str]] = {}
         for (name, device), value in zip(self._variables.items(), values, strict=True):

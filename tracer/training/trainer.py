@@ -1,8 +1,4 @@
-"""The client loop of one task: make or await the variables, run the steps, judge the result.
-
-Where the run starts dead tasks again, a client that lost one makes its sessions anew and goes on:
-from its own last step if every variable is still there, else all clients from the last checkpoint.
-"""
+"""The client loop of one task: make or await the variables, run the steps, judge the result."""
 
 import threading
 import time
@@ -29,8 +25,9 @@ from tracer.strategies.inputs.dataset import Dataset
 from tracer.strategies.inputs.next_input import next_input
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.checkpoint import Checkpoints
-from tracer.training.line import NO_LINE, RECOVERABLE, Again, Line, Ready, Round
-from tracer.training.saver import Saver, lost_error
+from tracer.training.client_loop import ClientLoop
+from tracer.training.line import NO_LINE, Again, Line, Ready
+from tracer.training.saver import Saver
 from tracer.training.signatures import SignatureCache, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
@@ -106,7 +103,7 @@ def tracing_of(
     return Tracing(recorder, trace_of_step(run_id, "run", 0), step)
 
 
-class Trainer:
+class Trainer(ClientLoop):
     """One client. `open_session(graph, tracing)` makes its sessions.
 
     They all see the same variables. One for each signature of the batches runs the numbered,
@@ -116,7 +113,6 @@ class Trainer:
 
     _built: DistributedStep  #: of the first input
     _aside: Session
-    _saver: Saver
 
     def __init__(
         self,
@@ -128,17 +124,13 @@ class Trainer:
         fit: Fit,
     ) -> None:
         """`first` is an input of the kind that comes first."""
+        super().__init__(tracing, fit.checkpoints, fit.again, is_chief=fit.is_chief)
         self._first = first
         self._open_session = open_session
         self._capture = capture
         self._evaluation = evaluation
-        self._tracing = tracing
         self._fit = fit
-        self._round = fit.again.round if fit.again else Round(fit.is_chief, has_begun=False)
-        self._done = fit.again.done if fit.again else 0  # steps
-        self._saved = 0  # step of the last checkpoint
         self._losses: dict[int, float] = {}
-        self._lives = 0  # of its sessions
         self._context = tracing.run  # of the step in progress
         self._steps = SignatureCache(self._open, _close)
         self._unopened: dict[str, DistributedStep] = {}  # by signature: their session was lost
@@ -147,22 +139,16 @@ class Trainer:
     def run(self, inputs: Callable[[], Iterator[StepInput]], line: Line = NO_LINE) -> Fitted:
         """`inputs()` gives them from the first one on. Raises StepError."""
         fitted = Fitted()
-        while True:
-            try:
-                if not self._beside:
-                    self._begin(line)
-                self._run_steps(inputs(), fitted, line)
-                self._end(fitted)
-            except StepError as error:
-                if line.recover is None or error.code not in RECOVERABLE:
-                    raise
-                self._recover(error, line, line.recover)
-            else:
-                return fitted
+
+        def steps() -> Fitted:
+            self._run_steps(inputs(), fitted, line)
+            self._end(fitted)
+            return fitted
+
+        return self._to_the_end(line, steps)
 
     def _end(self, fitted: Fitted) -> None:
-        if self._saved < self._done:
-            self._save()
+        self._save_the_last()
         fitted.signatures = self._steps.seen
         fitted.losses = list(self._losses.values())
         fitted.first_step = min(self._losses, default=1)
@@ -180,7 +166,6 @@ class Trainer:
                 self._beside.pop().close()
 
     def _begin(self, line: Line) -> None:
-        """Makes the sessions, or all anew, and waits until every client may go on."""
         self._close_beside()
         self._steps.renew(self._renewed)
         if not self._steps.seen:
@@ -233,6 +218,7 @@ class Trainer:
 
     def _run_steps(self, inputs: Iterator[StepInput], fitted: Fitted, line: Line) -> None:
         fit, recorder = self._fit, self._tracing.recorder
+        self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
         for number in range(1, self._done + 1):
             next_input(inputs, number, recorder, NO_TRACING.run)
         began = time.perf_counter()
@@ -259,70 +245,23 @@ class Trainer:
         replicas = range(fit.replica, fit.replica + len(batches))
         return built.feed(batches, [step_seed(fit.seed, each, number) for each in replicas])
 
-    def _context_of(self, number: int) -> SpanContext:
-        """A step that is run again is another request, with a trace of its own."""
-        context = self._tracing.step(number)
-        if not self._lives:
-            return context
-        life = f"again {self._lives}"
-        return trace_of_step(context.trace_id, life, number, sampled=context.sampled)
-
-    def _save_if_due(self, step: int) -> None:
-        checkpoints = self._fit.checkpoints
-        if checkpoints is not None and checkpoints.are_due(step):
-            self._save()
-
-    def _save(self) -> None:
-        if self._round.leads:
-            self._saver.save(self._done)
-            self._saved = self._done
-
     def _ready(self, line: Line) -> Ready:
         """For the first step of a run, or the next after the checkpoint that it found."""
-        checkpoints = self._fit.checkpoints
-        step = checkpoints.latest() if checkpoints else None
+        step = None
         if not self._round.leads:
+            step = self._checkpoints.latest() if self._checkpoints else None
             self._await_variables(line)
-        elif step is not None:
-            self._saver.restore(step)
-            self._saved = step
-        else:
+        elif (step := self._restored()) is None:
             self._aside.run(self._built.init)
             self._save_if_due(0)
         return Ready(step or 0, held=self._saver.held)
 
     def _ready_again(self, line: Line) -> Ready:
         """After a task was lost, this one or another."""
-        if not self._round.leads:
-            self._await_variables(line)
-            return Ready(self._done, held=self._saver.held)
-        if not (lost := self._saver.lost()):
-            return Ready(self._done, held=self._saver.held)
-        checkpoints = self._fit.checkpoints
-        step = checkpoints.latest() if checkpoints else None
-        if step is None:
-            raise lost_error(lost)
-        self._saver.restore(step)
-        self._saved = step
-        return Ready(step, is_rolled_back=True, held=self._saver.held)
-
-    def _recover(self, error: StepError, line: Line, recover: Callable[[StepError], Round]) -> None:
-        """Makes the sessions anew, as often as it takes. Raises the error that ends the run."""
-        with self._tracing.recorder.span("session.recover", self._tracing.run) as span:
-            span.set("vizdist.error", error.message)
-            span.set("vizdist.lost_step", self._done + 1)
-            while error.code in RECOVERABLE:
-                self._round = recover(error)
-                self._lives += 1
-                try:
-                    self._begin(line)
-                    break
-                except StepError as another:
-                    error = another
-            else:
-                raise error
-            span.set("vizdist.resumed_step", self._done + 1)
-        self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
+        if self._round.leads:
+            return self._found_again()
+        self._await_variables(line)
+        return Ready(self._done, held=self._saver.held)
 
     def _renewed(self, step: _OpenStep) -> _OpenStep:
         """The same graph in a new session."""

@@ -16,6 +16,7 @@ from tracer.strategies.cross_device import (
     CrossDeviceOps,
     HierarchicalCopy,
     ReductionToOneDevice,
+    cross_device_from,
     groups_by_size,
 )
 from tracer.strategies.distribution import Distribution
@@ -92,6 +93,26 @@ def test_odd_numbers_of_replicas_are_summed_too(replicas: int) -> None:
         builder, sums = reduced(ops, replicas)
         for value in on_devices(builder, [each for own in sums.values for each in own]):
             assert (value == sum(range(replicas + 1))).all()
+
+
+@pytest.mark.parametrize("packs", [1, 2])
+def test_packs_hold_one_dtype_each_and_may_hold_nothing(packs: int) -> None:
+    builder = GraphBuilder()
+    values: tuple[list[float], ...] = ([1.5, 2.5], [3, 4], [])
+    specs = ("float32", "int64", "float64")
+    tensors = [
+        [builder.const(value, dtype) for _ in range(2)]
+        for value, dtype in zip(values, specs, strict=True)
+    ]
+    sums = HierarchicalCopy(packs).batch_reduce(builder, tensors, DEVICES[:2])
+    made = [value.tolist() for value in on_devices(builder, [own for _, own in sums])]
+    assert made == [[3.0, 5.0], [6, 8], []]
+
+
+def test_packs_are_one_unless_said() -> None:
+    assert cross_device_from({"cross_device_ops": "hierarchical_copy"}, DEVICES[:2]) == (
+        HierarchicalCopy(1)
+    )
 
 
 def test_a_pack_ends_once_it_is_large_enough_or_the_dtype_changes() -> None:

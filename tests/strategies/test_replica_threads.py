@@ -1,6 +1,7 @@
 """Replicas are built by threads that hand a baton, once; no step runs them again (G16, G17)."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,6 +83,19 @@ def test_an_unequal_number_of_merges_is_refused() -> None:
     assert threading.active_count() == before
 
 
+def test_a_meeting_of_different_functions_is_refused_since_only_one_would_be_called() -> None:
+    with (distribution := two_replicas()).scope():
+        v, w = (distribution.variable(name, 0.0, aggregation="SUM") for name in "vw")
+
+        def step(apart: Callable[[], Any]) -> Any:
+            return apart() if here().replica else v.assign(1.0)
+
+        with pytest.raises(RuntimeError, match=r"of 'v', replica 1 with .* of 'w'; let all of them"):
+            distribution.run(step, lambda: w.assign(1.0))
+        with pytest.raises(RuntimeError, match="variable 'v' by assign, assign_add"):
+            distribution.run(step, lambda: v.assign_add(1.0))
+
+
 def test_an_error_of_one_replica_stops_all() -> None:
     ended: list[int] = []
 
@@ -115,7 +129,14 @@ def test_turns_and_merges_are_recorded_where_the_graph_is_built() -> None:
     with recorded() as recording:
         with (distribution := two_replicas(Building(recording.recorder, run))).scope():
             counter = distribution.variable("counter", 0.0)
-            distribution.run(lambda: (here().merge_call(lambda _: None), counter.assign_add(1.0)))
+            other = distribution.variable("other", 0.0)
+
+            def step() -> None:
+                here().merge_call(lambda _: None)
+                for variable in (counter, other, counter):
+                    variable.assign_add(1.0)
+
+            distribution.run(step)
         spans = recording.spans(at_end=True)
     turns = [span for span in spans if span.kind.startswith("replica")]
     told = [
@@ -127,8 +148,8 @@ def test_turns_and_merges_are_recorded_where_the_graph_is_built() -> None:
     assert told == [
         ("replica.build", 0, 0, "merge", None), ("replica.build", 1, 0, "merge", None),
         ("replica.merge", None, 0, None, None),
-        ("replica.build", 0, 1, "returned", "counter"),
-        ("replica.build", 1, 1, "returned", "counter"),
+        ("replica.build", 0, 1, "returned", "counter, other"),
+        ("replica.build", 1, 1, "returned", "counter, other"),
     ]  # fmt: skip
 
 

@@ -235,6 +235,33 @@ def test_one_copy_for_all_replicas_takes_their_sum_once() -> None:
         assert opened.run(f"{value}:0").item() == 13.0
 
 
+@pytest.mark.parametrize("aggregation", ["NONE", "SUM"])
+def test_a_replica_may_write_plain_numbers_also_where_replicas_meet(aggregation: str) -> None:
+    with (distribution := two_replicas()).scope():
+        variable = distribution.variable("v", [0.0, 0.0], aggregation=aggregation)
+        done = distribution.run(lambda: variable.assign([1.0, 2.0]))
+        value = variable.read()
+    with session(distribution.builder) as opened:
+        opened.run([each.node for each in distribution.initializers])
+        opened.run([each.node for each in done.values])
+        times = 2 if aggregation == "SUM" else 1
+        assert opened.run(f"{value}:0").tolist() == [times * 1.0, times * 2.0]
+
+
+def test_a_name_that_is_taken_is_refused_with_the_line_that_took_it() -> None:
+    with (distribution := two_replicas()).scope():
+        distribution.variable("v", 1.0)
+        with pytest.raises(DistributionError, match=r"'v' was made at .*test_values\.py:\d+; give"):
+            distribution.variable("v", 2.0)
+
+
+def test_no_replica_makes_a_variable_of_all() -> None:
+    with (distribution := two_replicas()).scope():
+        refused = pytest.raises(DistributionError, match="`variable` is called inside a replica")
+        with refused:
+            distribution.run(lambda: distribution.variable("v", 1.0))
+
+
 def test_creators_in_scope_make_variables_the_last_one_first() -> None:
     distribution, order = two_replicas(), []
 

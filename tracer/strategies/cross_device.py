@@ -61,6 +61,17 @@ class HierarchicalCopy:
             return [
                 self._reduce(builder, number, each, devices) for number, each in enumerate(tensors)
             ]
+        sums: list[list[Input]] = [[] for _ in tensors]
+        specs = [_spec(builder, each[0]) for each in tensors]
+        for alike in of_one_dtype(specs):
+            made = self._packed(builder, [tensors[number] for number in alike], devices)
+            for number, each in zip(alike, made, strict=True):
+                sums[number] = each
+        return sums
+
+    def _packed(
+        self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
+    ) -> list[list[Input]]:
         packs = Packs(builder, tensors, devices, self.num_packs)
         sums = [self._reduce(builder, *pack, devices) for pack in enumerate(packs.packs)]
         return packs.unpacked(sums)
@@ -89,7 +100,7 @@ class HierarchicalCopy:
 class Packs:
     """Tensors of each replica end to end, cut in a few packs of about one size, and back again.
 
-    One pack is not cut out of the whole, as there is nothing to cut.
+    They are all of one dtype. One pack is not cut out of the whole, as there is nothing to cut.
     """
 
     def __init__(
@@ -103,7 +114,7 @@ class Packs:
         self._devices = devices
         self._specs = [_spec(builder, each[0]) for each in tensors]
         whole = sum(map(_elements, self._specs))
-        num_packs = min(num_packs, whole)
+        num_packs = max(1, min(num_packs, whole))
         size = whole // num_packs
         self._cuts = [*[size] * (num_packs - 1), whole - size * (num_packs - 1)]
         by_replica = [
@@ -123,6 +134,14 @@ class Packs:
             for own, device in zip(zip(*sums, strict=True), self._devices, strict=True)
         ]
         return [list(each) for each in zip(*by_replica, strict=True)]
+
+
+def of_one_dtype(specs: Sequence[TensorSpec]) -> list[list[int]]:
+    """The tensors of each dtype, by their numbers: one long tensor cannot hold two."""
+    groups: dict[str, list[int]] = {}
+    for number, spec in enumerate(specs):
+        groups.setdefault(spec.dtype, []).append(number)
+    return list(groups.values())
 
 
 def groups_by_size(specs: Sequence[TensorSpec], bytes_per_pack: int) -> list[list[int]]:
@@ -305,7 +324,7 @@ def cross_device_from(options: Mapping[str, Value], devices: Sequence[str]) -> C
     """What OPTIONS ask for, over one graph that holds all of `devices`."""
     kind = options.get("cross_device_ops", RING)
     if kind == HIERARCHICAL:
-        return HierarchicalCopy(int(options["num_packs"]))
+        return HierarchicalCopy(int(options.get("num_packs", 1)))
     if kind == REDUCE_TO_ONE or len(devices) == 1:
         return ReductionToOneDevice()
     pack_bytes = int(options.get("bytes_per_pack", 0))

@@ -54,20 +54,25 @@ class Building:
     recorder: Recorder = NO_RECORDER
     context: SpanContext = _UNRECORDED
     _open: list[RareSpan] = field(default_factory=list)
+    _told: list[dict[str, dict[str, None]]] = field(default_factory=list)  # of each that is open
 
     @contextmanager
     def span(self, kind: str) -> Iterator[RareSpan]:
         with self.recorder.span(kind, self.context) as span:
             self._open.append(span)
+            self._told.append({})
             try:
                 yield span
             finally:
                 self._open.pop()
+                self._told.pop()
 
-    def tell(self, name: str, value: object) -> None:
-        """Of whatever is being built now."""
+    def tell(self, name: str, value: str) -> None:
+        """Of whatever is being built now; what is told of one name is listed."""
         if self._open:
-            self._open[-1].set(name, value)
+            told = self._told[-1].setdefault(name, {})
+            told[value] = None
+            self._open[-1].set(name, ", ".join(told))
 
 
 class Distribution:
@@ -129,7 +134,8 @@ class Distribution:
         """A variable with a copy on each device that `copies_on` says, all of the same value.
 
         `synchronization`, `aggregation`: see `values`; `dtype` is float32 unless said. Replica 0
-        makes the first value, the others copy it. Raises DistributionError.
+        makes the first value, the others copy it. Raises DistributionError, also in a replica and
+        for a name that is taken.
         """
         create: Creator = self._variable
         for creator in self._creators:
@@ -146,6 +152,12 @@ class Distribution:
         dtype: str = "float32",
     ) -> DistributedVariable:
         policy_of(name, synchronization, aggregation)
+        self._only_across("variable")
+        if name in self.variables:
+            raise DistributionError(
+                f"variable {name!r} was made{self.variables[name].told_where}; give this one "
+                "another name, or use that one"
+            )
         devices = self.copies_on(name)
         copies = tuple(map(Copy, copy_names(name, len(devices)), devices))
         builder, made_at = self.builder.beside(devices[0]), _line()

@@ -14,6 +14,7 @@ built is one graph, whose parts run side by side on the devices of the replicas.
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tracer.strategies.contexts import CrossReplicaContext, entered
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 MERGED, RETURNED = "merge", "returned"
 
 UNEQUAL = "Some replicas made a different number of replica_context().merge_call() calls."
+DIFFERENT = (
+    "Replicas meet in replica_context().merge_call() with different functions: replica 0 with "
+    "{}, replica {} with {}; let all of them make the same calls in the same order"
+)
 
 
 class _Stopped(BaseException):
@@ -103,7 +108,7 @@ def call_for_each_replica(
     """What `fn` returns on each replica, as PerReplica. Of PerReplica `args` each gets its own.
 
     Raises what `fn` raises on the first replica that fails; the others end where they are. Raises
-    RuntimeError if the replicas do not come to the same number of merges.
+    RuntimeError if the replicas do not come to the same merges.
     """
     threads = [
         _ReplicaThread(distribution, replica, fn, [replicas_own(each, replica) for each in args])
@@ -147,6 +152,7 @@ def _merge(distribution: "Distribution", threads: Sequence[_ReplicaThread], turn
     waiting = [thread.merge for thread in threads]
     assert all(waiting)
     fns, arguments = zip(*(merge for merge in waiting if merge), strict=True)
+    _check_same(fns)
     with distribution.building.span("replica.merge") as span:
         span.set("vizdist.replica.turn", turn)
         before = distribution.num_nodes
@@ -155,3 +161,26 @@ def _merge(distribution: "Distribution", threads: Sequence[_ReplicaThread], turn
         span.set("vizdist.graph.nodes", distribution.num_nodes - before)
     for replica, thread in enumerate(threads):
         thread.result = replicas_own(made, replica)
+
+
+def _check_same(fns: Sequence[Callable[..., Any]]) -> None:
+    """Each replica makes a lambda anew, so it is their code that is compared, and whose it is.
+
+    Raises RuntimeError: only one of them is called, and what the others ask for would be lost.
+    """
+    first = _identity(fns[0])
+    for replica, fn in enumerate(fns):
+        if _identity(fn) != first:
+            raise RuntimeError(DIFFERENT.format(_named(fns[0]), replica, _named(fn)))
+
+
+def _identity(fn: Callable[..., Any]) -> tuple[object, int]:
+    if isinstance(fn, partial):
+        return _identity(fn.func)
+    return getattr(fn, "__code__", fn), id(getattr(fn, "__self__", None))
+
+
+def _named(fn: Callable[..., Any]) -> str:
+    name = getattr(fn, "__qualname__", repr(fn))
+    owner = getattr(getattr(fn, "__self__", None), "name", "")
+    return f"{name} of {owner!r}" if owner else str(name)

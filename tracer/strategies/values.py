@@ -15,7 +15,7 @@ for all replicas, TF's `AggregatingVariable`, a write by replicas needs an aggre
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,6 +143,10 @@ class DistributedVariable:
     has_diverged: bool = field(default=False, init=False)
 
     @property
+    def told_where(self) -> str:
+        return f" at {self.made_at}" if self.made_at else ""
+
+    @property
     def policy(self) -> Policy:
         return policy_of(self.name, self.synchronization, self.aggregation)
 
@@ -183,6 +187,7 @@ class DistributedVariable:
 
     def _write_by_replica(self, context: ReplicaContext, method: str, value: Any) -> Input:
         if self.policy.by_replica == "merged":
+            value = context.distribution.value(context, value, self.spec)
             written: Input = context.merge_call(self._write_merged, method, value)
             return written
         if len(self.copies) < len(context.distribution.devices):
@@ -209,6 +214,11 @@ class DistributedVariable:
 
     def _write_merged(self, distribution: "Distribution", methods: Any, values: Any) -> PerReplica:
         method = methods.values[0]
+        if set(methods.values) != {method}:
+            raise RuntimeError(
+                f"replicas write variable {self.name!r} by {', '.join(methods.values)}: it takes "
+                "one value of all of them, so let each call the same"
+            )
         if self.aggregation == ONLY_FIRST_REPLICA:
             merged = PerReplica(values.values[:1] * len(self.copies))
         else:
@@ -242,10 +252,9 @@ class DistributedVariable:
                 return context
             if self.distribution is not None:
                 return CrossReplicaContext(self.distribution, self.distribution.builder)
-        where = f" at {self.made_at}" if self.made_at else ""
         raise DistributionError(
-            f"variable {self.name!r} was made{where} outside of the strategy's scope and is used "
-            f"{_words(context)}: it has no copy there. Make it inside `with distribution.scope():`"
+            f"variable {self.name!r} was made{self.told_where} outside of the strategy's scope and is "
+            f"used {_words(context)}: it has no copy there. Make it inside `with distribution.scope():`"
         )
 
     def _own(self, context: Context) -> Copy:
@@ -280,10 +289,6 @@ def _words(context: Context | None) -> str:
     if isinstance(context, ReplicaContext):
         return f"in the context of replica {context.replica} (inside `run`)"
     return "in a cross-replica context" if context else "outside of it"
-
-
-def all_of(values: Iterable[Any]) -> PerReplica:
-    return PerReplica(tuple(values))
 
 
 Creator = Callable[..., DistributedVariable]

@@ -5,10 +5,12 @@ import json
 import pytest
 import torch
 
-from tests.fakes import SpanData
+from tests.fakes import SpanData, recorded
 from tests.strategies.loss_curve import perceptron
 from tests.training.trained import trained
-from tracer.runtime.copies import fingerprint
+from tracer.model.step import trace_of_step
+from tracer.runtime.copies import MOST_BYTES, Copies, Copy, fingerprint
+from tracer.runtime.resource_manager import TaskVariable
 
 DEVICES = ("cpu:0", "cpu:1", "cpu:2")
 
@@ -55,3 +57,33 @@ def test_a_print_is_of_the_bytes_alone() -> None:
     )
     assert fingerprint(values) != fingerprint(values + 1)
     assert len(fingerprint(values.to(torch.bfloat16))) == 8
+
+
+def told_of(*copies: Copy) -> list[list[object]]:
+    with recorded() as recording:
+        Copies(recording.recorder, copies).tell(trace_of_step("test", "run", 1))
+        (span,) = recording.spans(at_end=True)
+    told: list[list[object]] = json.loads(str(span.attributes["vizdist.variable.copies"]))
+    return told
+
+
+def test_a_step_prints_no_more_than_its_bytes_and_the_smallest_variables_first() -> None:
+    sizes = {"large": MOST_BYTES // 2, "small": 8, "medium": MOST_BYTES // 4}
+    copies = [
+        Copy(name, f"{name}/{number}", "CPU:0", holding(torch.zeros(size, dtype=torch.uint8)))
+        for number in range(2)
+        for name, size in sizes.items()
+    ]
+    names = [name for name, *_ in told_of(*copies)]
+    assert names == ["small/0", "medium/0", "small/1", "medium/1"]
+
+
+def test_a_complex_number_is_told_by_its_print_alone() -> None:
+    (entry,) = told_of(Copy("c", "c", "CPU:0", holding(torch.tensor(1 + 2j))))
+    assert entry == ["c", "CPU:0", 0, fingerprint(torch.tensor(1 + 2j))]
+
+
+def holding(value: torch.Tensor) -> TaskVariable:
+    variable = TaskVariable("held")
+    variable.value = value
+    return variable

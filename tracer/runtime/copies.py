@@ -6,7 +6,8 @@ says whether they still agree; so a step that is recorded tells them when all of
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -16,13 +17,14 @@ from tracer.model.step import SpanContext
 from tracer.ops.kernel import ResourceManager, Variable
 from tracer.record.recorder import Recorder
 
-LARGEST_BYTES = 4 << 20  #: a print of more would cost a step more than a millisecond
+MOST_BYTES = 4 << 20  #: printed of all copies in a step: more would cost it many milliseconds
 
 #: what a tensor on the host hands to zlib without another op
 _BUFFERS = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
 
 
 class Copy(NamedTuple):
+    of: str  #: the variable that it is a copy of
     name: str  #: of its handle
     device: str
     variable: Variable
@@ -46,21 +48,40 @@ class Copies:
             if node.op == "VarHandleOp" and node.attrs.get("_copies", 1) > 1:
                 name = node.attrs.get("shared_name") or node.name
                 variable = resources.variable(node.attrs.get("container", ""), name)
-                found.append(Copy(node.name, node.device, variable))
+                origin = node.attrs.get("_copy_of", node.name)
+                found.append(Copy(origin, node.name, node.device, variable))
         return cls(recorder, found) if found and is_training else None
 
     def tell(self, context: SpanContext) -> None:
-        """Records `variable.copies` of the step; what is too large or has no value is left out."""
+        """Records `variable.copies` of the step; copies that have no value are left out.
+
+        So are the largest variables, all copies of each, where together they are too large.
+        """
         now = [(copy, copy.variable.value, copy.variable.version) for copy in self._copies]
+        sizes = Counter[str]()
+        for copy, value, _ in now:
+            sizes[copy.of] += 0 if value is None else value.nbytes
+        printed = smallest(sizes, MOST_BYTES)
         with self._recorder.span("variable.copies", context, lane="worker") as span:
             if not span.span:  # not at this --detail
                 return
             told = [
                 [copy.name, copy.device, version, fingerprint(value), *_scalar(value)]
                 for copy, value, version in now
-                if value is not None and value.nbytes <= LARGEST_BYTES
+                if value is not None and copy.of in printed
             ]
             span.set("vizdist.variable.copies", json.dumps(told, separators=(",", ":")))
+
+
+def smallest(sizes: Mapping[str, int], most: int) -> set[str]:
+    """As many as fit into `most` together; of equal ones the first by name, on every worker."""
+    chosen: set[str] = set()
+    for name in sorted(sizes, key=lambda name: (sizes[name], name)):
+        most -= sizes[name]
+        if most < 0:
+            break
+        chosen.add(name)
+    return chosen
 
 
 def fingerprint(value: torch.Tensor) -> str:
@@ -75,5 +96,5 @@ def fingerprint(value: torch.Tensor) -> str:
 
 
 def _scalar(value: torch.Tensor) -> list[Any]:
-    """The value itself where it is one number."""
-    return [value.item()] if value.numel() == 1 else []
+    """The value itself where it is one number, and JSON has such numbers."""
+    return [value.item()] if value.numel() == 1 and not value.is_complex() else []

@@ -12,6 +12,7 @@ import torch
 
 from tracer.model.graph import Node
 from tracer.model.step import SpanContext
+from tracer.ops.kernel import OpError
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.runtime.copies import Copies
@@ -196,7 +197,16 @@ class GraphRun:
         if self._error is not None:
             self._done(RunGraphResult(error=self._error))
             return
-        if self._graph.copies is not None and self._request.context.sampled:
-            self._graph.copies.tell(self._request.context)
+        try:
+            self._tell_copies()
+        except Exception as error:  # noqa: BLE001 (a step that does not hear of it never ends)
+            reason = OpError.of(error)
+            failed = StepError(reason.code, reason.message, task=self._env.name)
+            self._done(RunGraphResult(error=failed))
+            return
         fetched = self._fetched if self._graph.ends else self._step.results
         self._done(RunGraphResult(fetched))
+
+    def _tell_copies(self) -> None:
+        if self._graph.copies is not None and self._request.context.sampled:
+            self._graph.copies.tell(self._request.context)

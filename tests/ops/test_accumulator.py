@@ -152,6 +152,17 @@ def test_what_nobody_could_mean_is_refused() -> None:
         Bench(reduction_type="MAX")
 
 
+def test_the_mean_of_integers_is_an_integer() -> None:
+    accumulator = Bench(dtype="int32").accumulator
+    for gradient in ([1, -2], [2, -3]):
+        accumulator.apply(0, torch.tensor(gradient, dtype=torch.int32))
+    ended = Ended()
+    accumulator.take(ended, 2)
+    ((mean, _),) = ended.calls
+    assert mean.dtype is torch.int32
+    assert mean.tolist() == [1, -2]
+
+
 def test_two_graphs_share_one_by_name_and_must_agree_on_it() -> None:
     a = Bench(shared_name="w/grad_accum")
     attrs = {"dtype": "float32", "shared_name": "w/grad_accum"}

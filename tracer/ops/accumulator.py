@@ -121,10 +121,15 @@ class ConditionalAccumulator:
     def _ended(self) -> Iterator[Callable[[], None]]:
         while self._takers and self._count >= self._takers[0].wanted:
             assert self._sum is not None
-            taken = self._sum if self.reduction == SUM else torch.div(self._sum, self._count)
+            taken = self._sum if self.reduction == SUM else _mean(self._sum, self._count)
             self._sum, self._count = None, 0
             self.version += 1
             yield partial(self._takers.popleft().done, taken)
+
+
+def _mean(total: Tensor, count: int) -> Tensor:
+    """In the dtype of what came: of integers the mean is cut, as in TF."""
+    return torch.div(total, count, rounding_mode=None if total.is_floating_point() else "trunc")
 
 
 def _shape(dims: tuple[int, ...]) -> str:

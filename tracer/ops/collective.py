@@ -30,8 +30,7 @@ def collective_of(node: Node, context: OpContext, kind: Kind) -> Collective:
             f"{node.name} is on {device}, which is not among its group_devices "
             f"({', '.join(devices) or 'none given'}); list every rank's device, in rank order",
         )
-    _one_of(node, "communication_hint", HINTS, "auto")
-    asked = attrs.get("communication_hint", "auto")
+    hint = _one_of(node, "communication_hint", HINTS, "auto")
     return Collective(
         kind,
         node.name,
@@ -40,11 +39,20 @@ def collective_of(node: Node, context: OpContext, kind: Kind) -> Collective:
         str(attrs.get("of", "")),
         _one_of(node, "merge_op", MERGE_OPS, "Add"),
         _one_of(node, "final_op", FINAL_OPS, "Id"),
-        "native" if context.collectives.is_native else "ring" if asked == "auto" else asked,
+        _algorithm(kind, "native" if context.collectives.is_native else hint),
         bool(attrs.get("is_ordered")),
         bool(attrs.get("between_graphs")),
         float(attrs.get("timeout_seconds", 0)) or TIMEOUT_S,
         int(attrs.get("source", 0)) if kind == "broadcast" else -1,
+    )
+
+
+def _algorithm(kind: Kind, hint: str) -> str:
+    """What runs: a hint chooses among ways to reduce; a gather and a broadcast have one each."""
+    if hint == "native":
+        return hint
+    return {"all_gather": "ring", "broadcast": "tree"}.get(
+        kind, "tree" if hint == "tree" else "ring"
     )
 
 
@@ -60,6 +68,8 @@ def _one_of(node: Node, name: str, allowed: tuple[str, ...], default: str) -> st
 def _bind_input(kind: Kind, node: Node, context: OpContext) -> AsyncKernel:
     """Of a rank that brings something."""
     collective = collective_of(node, context, kind)
+    if kind == "broadcast":
+        _check_source(collective, gives=True)
     join = context.collectives.rank(collective)
 
     def kernel(done: StepDone, x: Tensor, size: Tensor, group: Tensor, key: Tensor, *_: Any) -> Any:
@@ -72,6 +82,7 @@ def _bind_input(kind: Kind, node: Node, context: OpContext) -> AsyncKernel:
 def _bind_recv(node: Node, context: OpContext) -> AsyncKernel:
     """Of a rank that only gets, which brings memory of the right form."""
     collective = collective_of(node, context, "broadcast")
+    _check_source(collective, gives=False)
     join, dtype = context.collectives.rank(collective), torch_dtype(node.attrs["T"])
 
     def kernel(done: StepDone, size: Tensor, group: Tensor, key: Tensor, shape: Tensor) -> Cancel:
@@ -80,6 +91,23 @@ def _bind_recv(node: Node, context: OpContext) -> AsyncKernel:
         return join(done, memory, int(group), int(key))
 
     return kernel
+
+
+def _check_source(collective: Collective, *, gives: bool) -> None:
+    """One rank gives and all others get, else memory that nobody wrote would be a value."""
+    node, rank, source = collective.node, collective.rank, collective.source
+    if not 0 <= source < len(collective.devices):
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"{node} has source {source}; it is a rank, 0 to {len(collective.devices) - 1}",
+        )
+    if gives != (rank == source):
+        does, op = ("gives", "Recv") if gives else ("gets", "Send")
+        raise OpError(
+            "INVALID_ARGUMENT",
+            f"{node} of rank {rank} {does}, and rank {source} is the source; use "
+            f"CollectiveBcast{op}V2",
+        )
 
 
 def _check_size(collective: Collective, size: int) -> None:

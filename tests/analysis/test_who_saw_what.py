@@ -1,5 +1,7 @@
 """Who saw which example, read back from spans that the real pipelines recorded."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +10,19 @@ import pytest
 from tests.analysis.data_run import data_run
 from tests.strategies.inputs_golden import elements, files, rows
 from tracer.model.example_ids import CAP, decode, encode
+from tracer.strategies.inputs.dataset import Rows
+from vizdist.analysis import who_saw_what as module
 from vizdist.analysis.data_told import headline, sentences
 from vizdist.analysis.example_grid import MOST_EXAMPLES, example_grid
 from vizdist.analysis.mean_of_means import mean_of_means
-from vizdist.analysis.who_saw_what import Data, has_data, who_saw_what
+from vizdist.analysis.who_saw_what import Data, has_data, num_thrown, who_saw_what
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Any:
+def told(tmp_path: Path) -> Callable[..., Data]:
     def run(*args: Any, **options: Any) -> Data:
-        return who_saw_what(data_run(tmp_path / "run.trace", *args, **options), None)
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}.trace"
+        return who_saw_what(data_run(place, *args, **options), None)
 
     return run
 
@@ -43,6 +48,44 @@ def test_more_ids_than_a_span_tells_leave_a_hash_that_tells_them_apart() -> None
     assert encode(many) != encode(many[::-1])
     assert decode(encode(many)) is None
     assert decode(encode(many[:CAP])) == many[:CAP]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0-5000000", "0-4095,7", "5-3", "-1", "1-", "x", ",", "3000000000", "b64:AAA", "b64:AAAA",
+     "b64://///w==", f"b64:{'AAAAAAAAAAAAAAAA' * 1366}"],
+)  # fmt: skip
+def test_what_the_recorder_never_writes_is_read_as_not_told(text: str) -> None:
+    assert decode(text) is None
+
+
+def test_more_examples_than_a_span_tells_are_counted_and_no_figure_is_made_up(told: Any) -> None:
+    data = told(rows(elements(12_000), 12_000))
+    assert [(one.rows, one.discarded, one.num_discarded) for one in data.taken] == [
+        (6000, None, 6000)
+    ] * 2
+    assert data.num_seen is None
+    said = {each.key: each.values for each in sentences(data, 1)}
+    assert said["thrown"] == {"thrown": "12,000", "read": "24,000"}
+    assert not {"trained", "trained_each", "trained_once"} & said.keys()
+    one = told(rows(elements(12_000), 12_000), workers=1)
+    assert headline(one).values["seen"] == "–"
+    untold = [replace(taken, num_discarded=None) for taken in data.taken]
+    assert num_thrown(untold) is None
+
+
+def test_of_a_long_run_the_steps_read_are_named_and_nothing_is_said_of_the_rest(
+    told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST", 4)
+    dataset = Rows(elements(24), 8, shuffle=1)
+    data = told(dataset, workers=1, steps=20)
+    assert (len(data.by_step), data.steps, data.is_window) == (2, 20, True)
+    said = {each.key: each.values for each in sentences(data, 1)}
+    assert said["window"] == {"read": "2", "steps": "20", "first": "1", "last": "2"}
+    assert said.keys() == {"window", "batches_read"}
+    assert headline(data).values["steps"] == "2 / 20"
+    assert not example_grid(data, 1).unseen
 
 
 def test_each_worker_of_data_gets_its_slice_and_throws_the_others_away(told: Any) -> None:
@@ -132,6 +175,14 @@ def test_mean_of_means_weighs_a_short_replica_too_much(tmp_path: Path) -> None:
     assert (means.kind, [mean.examples for mean in means.means]) == ("replicas", [2, 2, 2, 1])
     assert means.of_means == pytest.approx(1.5)
     assert means.of_examples == pytest.approx((2.4 + 1.6 + 2.0 + 3.0) / 7)
+
+
+def test_a_loss_that_is_no_number_has_no_row_beside_the_others(tmp_path: Path) -> None:
+    dataset = rows(elements(8), 8)
+    trace = data_run(tmp_path / "m.trace", dataset, workers=1, replicas=4, losses=["1,oops,nan,3"])
+    means = mean_of_means(trace, who_saw_what(trace, None), 1)
+    assert means
+    assert [(mean.number, mean.loss) for mean in means.means] == [(0, 1.0), (3, 3.0)]
 
 
 def test_of_one_replica_the_means_are_those_of_its_steps(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.store.sample_trace import training_step, write_trace
 from vizdist.analysis.step_split import CLASSES, TaskSplit
 from vizdist.analysis.steps import MAX_COLUMNS, shown_step, splits_of, steps_around
+from vizdist.figures.batch_sizes import batch_sizes_figure
 from vizdist.figures.loss import loss_figure
 from vizdist.figures.spark import Scale, dots, line, scale_of, thin
 from vizdist.figures.step_columns import columns_figure
@@ -174,3 +175,11 @@ def test_a_long_run_shows_the_steps_around_the_current_one(trace: Trace, number:
     assert len(numbers) == MAX_COLUMNS
     assert number in numbers
     assert row.count == 200
+
+
+@pytest.mark.parametrize("rows", [{}, {"worker:0": {}}])
+def test_batch_sizes_of_a_run_that_took_no_batch_yet_are_an_empty_chart(
+    rows: dict[str, dict[int, int]],
+) -> None:
+    words = {"step": "Step {step}", "examples": "examples"}
+    assert not batch_sizes_figure(rows, 1, "light", words).data

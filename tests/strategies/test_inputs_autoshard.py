@@ -1,5 +1,8 @@
 """Which worker sees which example: every policy on every data set, as TensorFlow gave them."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from tests.strategies.inputs_golden import (
@@ -106,6 +109,19 @@ def test_files_of_other_workers_are_never_opened() -> None:
     list(mine.batches())
     assert isinstance(mine.source, type(source))
     assert [path.name for path in mine.source.opened] == ["1.npz", "3.npz"]
+
+
+def test_the_steps_of_a_worker_open_its_own_files_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    load = np.load
+
+    def noted(path: Path) -> object:
+        opened.append(path.name)
+        return load(path)
+
+    monkeypatch.setattr(np, "load", noted)
+    assert len(steps(rows(files(4, 5, 6), 3), "FILE", 2, workers=3)) == 6
+    assert opened == ["2.npz"]
 
 
 def test_data_reads_everything_and_throws_the_rest_away() -> None:

@@ -100,6 +100,14 @@ def test_a_worker_whose_files_end_early_gets_empty_inputs_until_all_are_at_their
     assert second[-1].replicas[0].batch[0].shape == (0,)
 
 
+def test_a_worker_with_no_batch_of_its_own_steps_along_and_opens_no_file_of_others() -> None:
+    source = files(4, 2)
+    given = steps(rows(source, 4, drop_remainder=True), "FILE", 1)
+    assert [(step.num_rows, step.global_batch) for step in given] == [(0, 2), (0, 2)]
+    assert given[0].replicas[0].batch[0].shape == (0,)
+    assert not source.opened
+
+
 def test_data_without_an_end_give_a_global_batch_in_every_step_under_every_policy() -> None:
     for source in (elements(10), files(5, 5, 5)):
         for policy in ("AUTO", "DATA", "OFF"):

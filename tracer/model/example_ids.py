@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 CAP = 4096  #: ids that one span tells
+LAST = 2**31 - 1  #: the largest id
 FEW = 8  #: runs that are always worth a look
 
 
@@ -26,16 +27,29 @@ def encode(ids: Sequence[int]) -> str:
 
 
 def decode(text: str) -> list[int] | None:
-    """None where the text tells a hash alone. Raises ValueError for what `encode` never writes."""
-    if text.startswith("sha256:"):
+    """None where the text tells a hash alone, or what `encode` never writes: any file may come."""
+    try:
+        ids = _numbers(text) if text.startswith("b64:") else _of_runs(text)
+    except (ValueError, struct.error):
         return None
-    if text.startswith("b64:"):
-        packed = base64.b64decode(text.removeprefix("b64:"), validate=True)
-        return [number for (number,) in struct.iter_unpack("<i", packed)]
-    ends = (run.partition("-") for run in text.split(",") if run)
-    return [
-        number for first, _, last in ends for number in range(int(first), int(last or first) + 1)
-    ]
+    return ids if len(ids) <= CAP and all(0 <= number <= LAST for number in ids) else None
+
+
+def _numbers(text: str) -> list[int]:
+    packed = base64.b64decode(text.removeprefix("b64:"), validate=True)
+    return [number for (number,) in struct.iter_unpack("<i", packed)]
+
+
+def _of_runs(text: str) -> list[int]:
+    """Raises ValueError before a run is made that would be too long."""
+    ids: list[int] = []
+    for run in text.split(",") if text else ():
+        first, dash, last = run.partition("-")
+        numbers = range(int(first), int(last if dash else first) + 1)
+        if not 0 < numbers.stop - numbers.start <= CAP - len(ids):
+            raise ValueError(f"{run!r} is no run of at most {CAP} ids")
+        ids.extend(numbers)
+    return ids
 
 
 def _runs(ids: Iterable[int]) -> list[tuple[int, int]]:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from vizdist.analysis.example_grid import example_grid, twice
 from vizdist.analysis.summary import Sentence
-from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken, row_names
+from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken, num_thrown, row_names
 
 NAMED = 4  #: steps that a sentence lists
+UNKNOWN = "–"  #: a figure that the trace does not tell
 
 
 def headline(data: Data) -> Sentence:
@@ -15,14 +16,13 @@ def headline(data: Data) -> Sentence:
     if not data.taken:
         return _refused(data)
     first = data.taken[0]
-    seen = {example for part in data.parts for example in part.ids or ()}
     values: dict[str, object] = {
         "asked": first.asked,
         "effective": first.effective,
-        "seen": f"{len(seen):,}",
+        "seen": UNKNOWN if data.num_seen is None else f"{data.num_seen:,}",
         "workers": first.workers,
         "replicas": len(data.rows),
-        "steps": f"{len(data.by_step):,}",
+        "steps": f"{len(data.by_step):,}" + (f" / {data.steps:,}" if data.is_window else ""),
         "files": first.files,
     }
     return _sentence(f"head.{_case(data)}", data.taken[:1], **values)
@@ -49,12 +49,22 @@ def sentences(data: Data, step: int) -> list[Sentence]:
     """From what every run has to what is out of the ordinary."""
     if not data.taken:
         return []
-    return [*_batches(data), *_times(data), *_empty(data), *_twice(data), *_gaps(data, step)]
+    told = [*_batches(data), *_times(data), *_thrown(data), *_empty(data), *_twice(data)]
+    return [*_window(data), *told, *_gaps(data, step)]
 
 
 def _sentence(key: str, taken: tuple[Taken, ...] = (), **values: object) -> Sentence:
     step = taken[0].step if taken else 0
     return Sentence(key, values, "timeline", tuple(one.span for one in taken), step, "data.next")
+
+
+def _window(data: Data) -> Iterator[Sentence]:
+    """Which steps all else here is of."""
+    if data.is_window:
+        steps = sorted(data.by_step)
+        values = {"read": f"{len(steps):,}", "steps": f"{data.steps:,}"}
+        values |= {"first": f"{steps[0]:,}", "last": f"{steps[-1]:,}"}
+        yield _sentence("window", data.taken[:1], **values)
 
 
 def _batches(data: Data) -> Iterator[Sentence]:
@@ -64,7 +74,8 @@ def _batches(data: Data) -> Iterator[Sentence]:
     others = [step for step, total in totals.items() if total != usual]
     example = next(taken for step, taken in data.by_step.items() if totals[step] == usual)
     if not others:
-        yield _sentence("batches_all", example, rows=f"{usual:,}", count=count)
+        key = "batches_read" if data.is_window else "batches_all"
+        yield _sentence(key, example, rows=f"{usual:,}", count=count)
         return
     short = data.by_step[others[0]]
     values = {"rows": f"{usual:,}", "short": f"{totals[others[0]]:,}"}
@@ -76,17 +87,22 @@ def _total(taken: tuple[Taken, ...]) -> int:
 
 
 def _times(data: Data) -> Iterator[Sentence]:
-    """How often examples were trained, and what was read for nothing."""
+    """How often examples were trained, where all steps and all their examples are known."""
+    if data.is_window or not data.num_seen:
+        return
     counts = Counter(example for part in data.parts for example in part.ids or ())
-    if counts:
-        least, most = min(counts.values()), max(counts.values())
-        key = "trained_once" if most == 1 else "trained_each" if least == most else "trained"
-        values = {"least": least, "most": most, "examples": f"{len(counts):,}"}
-        yield _sentence(key, data.taken[:1], **values)
-    if thrown := sum(len(one.discarded) for one in data.taken):
+    least, most = min(counts.values()), max(counts.values())
+    key = "trained_once" if most == 1 else "trained_each" if least == most else "trained"
+    values = {"least": least, "most": most, "examples": f"{len(counts):,}"}
+    yield _sentence(key, data.taken[:1], **values)
+
+
+def _thrown(data: Data) -> Iterator[Sentence]:
+    """What was read for nothing."""
+    if thrown := num_thrown(data.taken):
         kept = sum(one.rows for one in data.taken)
         values = {"thrown": f"{thrown:,}", "read": f"{thrown + kept:,}"}
-        yield _sentence("thrown", tuple(o for o in data.taken if o.discarded), **values)
+        yield _sentence("thrown", tuple(o for o in data.taken if o.num_discarded), **values)
 
 
 def _empty(data: Data) -> Iterator[Sentence]:

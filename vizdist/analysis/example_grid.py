@@ -48,10 +48,11 @@ class Grid:
 
 def example_grid(data: Data, step: int) -> Grid:
     seen = {i for part in data.parts for i in part.ids or ()}
-    seen |= {i for one in data.taken for i in one.discarded}
+    seen |= {i for one in data.taken for i in one.discarded or ()}
     is_whole = bool(seen) and len(seen) <= MOST_EXAMPLES
     if is_whole:
-        is_dense = max(seen) - min(seen) < MOST_EXAMPLES
+        is_dense = max(seen) - min(seen) < MOST_EXAMPLES and not data.is_window
+        is_dense = is_dense and data.num_seen is not None
         every = range(min(seen), max(seen) + 1) if is_dense else sorted(seen)
         examples, left_out = tuple(every), 0
     else:
@@ -67,7 +68,7 @@ def example_grid(data: Data, step: int) -> Grid:
 def _of_step(data: Data, step: int) -> tuple[int, ...]:
     found: set[int] = set()
     for one in data.by_step.get(step, ()):
-        found.update(one.discarded, *(part.ids or () for part in one.parts))
+        found.update(one.discarded or (), *(part.ids or () for part in one.parts))
     return tuple(sorted(found))
 
 
@@ -111,7 +112,7 @@ def _discarded(data: Data, step: int) -> dict[tuple[Row, int], int]:
     first_row = {task: min(row for row in data.rows if row[0] == task) for task, _ in data.rows}
     found: dict[tuple[Row, int], int] = {}
     for one in data.taken:
-        for example in one.discarded:
+        for example in one.discarded or ():
             place = first_row[one.task], example
             if place not in found or one.step <= step:
                 found[place] = one.step

@@ -89,10 +89,19 @@ def _of_replicas(one: Taken, losses: dict[tuple[str, int], tuple[str, float, int
     if len(values) != len(one.parts):
         return []
     return [
-        Mean(one.task, part.replica, part.rows, float(value), span)
+        Mean(one.task, part.replica, part.rows, loss, span)
         for part, value in zip(one.parts, values, strict=True)
-        if part.rows and value and math.isfinite(float(value))
+        if part.rows and (loss := _number(value)) is not None
     ]
+
+
+def _number(text: str) -> float | None:
+    """None where a replica had no loss, or a file says what is no finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _losses(trace: Trace, data: Data) -> dict[tuple[str, int], tuple[str, float, int]]:

@@ -5,7 +5,7 @@ looked at are read.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ Row = tuple[str, int]  #: task, replica
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A replica's batch in one step. `ids` None: there were so many that a hash alone is told."""
+    """A replica's batch in one step. `ids` None: which they were is not told, as of very many."""
 
     step: int
     task: str
@@ -45,7 +45,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one worker took in one step; `discarded` was read and thrown away."""
+    """What one worker took in one step; `discarded` was read and thrown away.
+
+    Of very many only the number is told: `discarded` is None. Both are where no number is either.
+    """
 
     step: int
     task: str
@@ -55,7 +58,8 @@ class Taken:
     asked: str
     effective: str
     files: int
-    discarded: Ids
+    discarded: Ids | None
+    num_discarded: int | None
     span: int
     parts: tuple[Part, ...]
 
@@ -87,6 +91,18 @@ class Data:
         return tuple(part for one in self.taken for part in one.parts)
 
     @property
+    def is_window(self) -> bool:
+        """Whether there are steps of the run that were not read."""
+        return len(self.by_step) < self.steps
+
+    @property
+    def num_seen(self) -> int | None:
+        """Different examples in the steps read. None: of some batches it is not told which."""
+        if any(part.ids is None for part in self.parts):
+            return None
+        return len({example for part in self.parts for example in part.ids or ()})
+
+    @property
     def rows(self) -> list[Row]:
         """Replicas: (task, replica)."""
         return sorted({part.row for part in self.parts})
@@ -94,6 +110,13 @@ class Data:
     @property
     def tasks(self) -> list[str]:
         return sorted({one.task for one in self.taken})
+
+
+def num_thrown(taken: Iterable[Taken]) -> int | None:
+    """How many examples were read and thrown away. None: some do not tell."""
+    counts = [one.num_discarded for one in taken]
+    told = [count for count in counts if count is not None]
+    return sum(told) if len(told) == len(counts) else None
 
 
 def batch_sizes(data: Data) -> dict[str, dict[int, int]]:
@@ -157,13 +180,13 @@ def _parts(trace: Trace, copies: Array) -> dict[int, list[Part]]:
         says = told.get(place)
         if not says:
             continue
-        ids = decode(str(says.get("vizdist.data.examples", "")))
+        ids = _ids(says, "vizdist.data.examples")
         part = Part(
             step=int(spans.step[place]),
             task=str(task),
             replica=int(says.get("vizdist.replica", 0)),
             rows=int(says.get("vizdist.batch", 0)),
-            ids=None if ids is None else tuple(ids),
+            ids=ids,
             has_value=bool(says.get("vizdist.data.has_value", True)),
             span=int(spans.span[place]),
         )
@@ -174,6 +197,8 @@ def _parts(trace: Trace, copies: Array) -> dict[int, list[Part]]:
 def _taken(trace: Trace, place: int, says: Mapping[str, Any], parts: list[Part]) -> Taken:
     spans = trace.all
     rows = int(says.get("vizdist.batch", 0))
+    thrown = _ids(says, "vizdist.data.discarded")
+    count = says.get("vizdist.data.num_discarded", None if thrown is None else len(thrown))
     return Taken(
         step=int(spans.step[place]),
         task=trace.rows[int(spans.row[place])].task,
@@ -183,10 +208,16 @@ def _taken(trace: Trace, place: int, says: Mapping[str, Any], parts: list[Part])
         asked=str(says.get("vizdist.data.asked", "")),
         effective=str(says["vizdist.data.effective"]),
         files=int(says.get("vizdist.data.files", 0)),
-        discarded=tuple(decode(str(says.get("vizdist.data.discarded", ""))) or ()),
+        discarded=thrown,
+        num_discarded=None if count is None else int(count),
         span=int(spans.span[place]),
         parts=tuple(parts),
     )
+
+
+def _ids(says: Mapping[str, Any], name: str) -> Ids | None:
+    ids = decode(str(says.get(name, "")))
+    return None if ids is None else tuple(ids)
 
 
 def _failed(trace: Trace) -> Array:

@@ -5,10 +5,19 @@ from collections.abc import Sequence
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.data_told import UNKNOWN
 from vizdist.analysis.example_grid import Cell, Grid
 from vizdist.analysis.mean_of_means import Mean, Means
 from vizdist.analysis.summary import Sentence
-from vizdist.analysis.who_saw_what import OUR_OWN, Data, Refused, Row, Taken, row_names
+from vizdist.analysis.who_saw_what import (
+    OUR_OWN,
+    Data,
+    Refused,
+    Row,
+    Taken,
+    num_thrown,
+    row_names,
+)
 from vizdist.components.cards import icon, link, rich, says
 from vizdist.components.proof import evidence, proof, span_id
 from vizdist.components.view import View
@@ -91,10 +100,12 @@ def policies(data: Data, view: View) -> Component:
 
 def _policy(task: str, data: Data, view: View) -> Component:
     own = [one for one in data.taken if one.task == task]
-    kept, thrown = sum(one.rows for one in own), sum(len(one.discarded) for one in own)
+    kept, thrown = sum(one.rows for one in own), num_thrown(own)
+    read = None if thrown is None else kept + thrown
     where = proof(view, "timeline", own[0].step, span_id(own[0].span))
     names = (_policy_name(name, view.lang) for name in (own[0].asked, own[0].effective))
-    cells = [*names, f"{kept + thrown:,}", f"{kept:,}", f"{thrown:,}"]
+    counts = (UNKNOWN if count is None else f"{count:,}" for count in (read, kept, thrown))
+    cells = [*names, *counts]
     return html.Tr(
         [html.Th(link(task, where), scope="row"), *map(html.Td, cells)],
         **evidence(one.span for one in own),

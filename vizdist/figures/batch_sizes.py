@@ -14,10 +14,15 @@ LEAST = 12  #: fewer columns are no wider than so many would be
 def batch_sizes_figure(
     rows: Mapping[str, Mapping[int, int]], step: int, theme: Theme, words: Mapping[str, str]
 ) -> go.Figure:
-    """`rows`: examples by replica and step; `words` holds `step` and `examples` for the hover."""
+    """`rows`: examples by replica and step, none where nothing was taken yet.
+
+    `words` holds `step` and `examples` for the hover.
+    """
     steps = sorted({number for sizes in rows.values() for number in sizes})
     is_spaced = len(steps) < SPACED
     figure = blank(theme, barmode="stack", bargap=0.12 if is_spaced else 0, hovermode="x unified")
+    if not steps:
+        return figure
     tokens = TOKENS[theme]
     for at, (name, sizes) in enumerate(rows.items()):
         shade = LIGHTEST + (DARKEST - LIGHTEST) * at / max(1, len(rows) - 1)

@@ -24,7 +24,6 @@ from vizdist.store.trace import Trace
 
 NAME = "data"
 PATH = "/t/{trace}/data"
-SCROLLING = ("grid", "cut")  #: wider than a phone; the keyboard must reach them
 FILLED = ("head", "said", "grid", "policy", "cut", "means")
 
 
@@ -36,7 +35,7 @@ def layout(library: Library, view: View) -> Component:
         words = empty(t("data.none", lang), t("data.none_next", lang))
         return html.Div([heading, words], className="reading alone", **waits)
     said, grid, policy, cut, means = (
-        card(t(f"data.{name}.title", lang), _body(name, trace, lang), name=f"of-{name}",
+        card(t(f"data.{name}.title", lang), _body(name, lang), name=f"of-{name}",
              note=t(f"data.{name}.note", lang))
         for name in FILLED[1:]
     )  # fmt: skip
@@ -48,14 +47,12 @@ def layout(library: Library, view: View) -> Component:
     return html.Div(parts, id="data-page", className="reading data")
 
 
-def _body(name: str, trace: Trace, lang: Lang) -> list[Component]:
+def _body(name: str, lang: Lang) -> list[Component]:
     """What is filled in; under how one batch is cut, the sizes of all."""
     label = t(f"data.{name}.title", lang)
-    scrolls = says(label, role="group", data_scrolls="") if name in SCROLLING else {}
-    body: list[Component] = [
-        html.Div(id=f"data-{name}", tabIndex=0 if scrolls else None, **scrolls)
-    ]
-    if name == "cut" and who_saw_what(trace, None).taken:
+    scrolls = says(label, role="group", data_scrolls="")  # with the keyboard, too
+    body: list[Component] = [html.Div(id=f"data-{name}", tabIndex=0, **scrolls)]
+    if name == "cut":
         body.append(html.P(t("data.sizes.caption", lang), className="caption"))
         body.append(chart("data-sizes", t("data.sizes.says", lang)))
     return body

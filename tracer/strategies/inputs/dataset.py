@@ -113,6 +113,10 @@ class Dataset(Protocol):
         """The same examples without their rows."""
         ...
 
+    def nothing(self) -> Examples:
+        """No examples, with the dtypes and further dims of all."""
+        ...
+
     def batches(self) -> Iterator[Examples]: ...
 
 
@@ -144,6 +148,9 @@ class Rows:
 
     def counted(self) -> "Rows":
         return replace(self, has_rows=False)
+
+    def nothing(self) -> Examples:
+        return self._read(self.source.ids()[:0])
 
     def batches(self) -> Iterator[Examples]:
         """Raises DataError if a pass holds no batch."""
@@ -192,6 +199,9 @@ class Stream:
 
     def counted(self) -> "Stream":
         return self
+
+    def nothing(self) -> Examples:
+        return next(self.make())[:0]
 
     def batches(self) -> Iterator[Examples]:
         return self.make()

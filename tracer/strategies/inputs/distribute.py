@@ -93,7 +93,8 @@ def _by_data(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
 
 def _by_sizes(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
     """Data without an end: in every step the workers' sizes sum to a global batch."""
-    for pieces in _grouped(_pieces(dataset, pipeline, pipeline.worker), pipeline.replicas):
+    mine = _part(dataset, pipeline, pipeline.worker)
+    for pieces in _grouped(_pieces(mine, pipeline, pipeline.worker), pipeline.replicas):
         own = sum(map(len, pieces))
         yield _step(pieces, dataset.batch or own * pipeline.workers, pipeline)
 
@@ -101,28 +102,39 @@ def _by_sizes(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
 def _until_all_end(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
     """What the other workers get is counted along: who is at the end first gets empty inputs."""
     replicas, sizes = pipeline.replicas, dataset.counted()
-    own = _grouped(_pieces(dataset, pipeline, pipeline.worker), replicas)
+    mine = _part(dataset, pipeline, pipeline.worker)
+    own = _grouped(_pieces(mine, pipeline, pipeline.worker), replicas)
     others = (
-        _grouped(_pieces(sizes, pipeline, worker), replicas)
+        _grouped(_pieces(_part(sizes, pipeline, worker), pipeline, worker), replicas)
         for worker in range(pipeline.workers)
         if worker != pipeline.worker
     )
-    if (head := next(dataset.batches(), None)) is None:
-        return
+    nothing: Examples | None = None
     for pieces, *rest in zip_longest(own, *others, fillvalue=()):
         total = sum(len(piece) for each in (pieces, *rest) for piece in each)
-        if total:
-            yield _step(pieces, total, pipeline, nothing=head[:0])
+        if not total:
+            continue
+        if pieces:
+            nothing = pieces[0][:0]
+        elif nothing is None:
+            nothing = mine.nothing()
+        yield _step(pieces, total, pipeline, nothing=nothing)
+
+
+def _part(dataset: Dataset, pipeline: Pipeline, worker: int) -> Dataset:
+    """What `worker` reads of it."""
+    match pipeline.sharding.effective:
+        case Policy.FILE:
+            return dataset.of_files(worker, pipeline.workers)
+        case Policy.HINT:
+            return dataset.of_elements(worker, pipeline.workers)
+        case _:
+            return dataset
 
 
 def _pieces(dataset: Dataset, pipeline: Pipeline, worker: int) -> Iterator[Examples]:
-    """Replicas' batches of one worker, in order, without a split of batches."""
+    """Replicas' batches of one worker, in order, from its part of the data."""
     workers, replicas = pipeline.workers, pipeline.replicas
-    match pipeline.sharding.effective:
-        case Policy.FILE:
-            dataset = dataset.of_files(worker, workers)
-        case Policy.HINT:
-            dataset = dataset.of_elements(worker, workers)
     batches = _with_rows(dataset.batches())
     if dataset.batch is None:
         return (piece for batch in batches for piece in sliced(batch, workers * replicas))

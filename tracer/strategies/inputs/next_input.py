@@ -63,6 +63,7 @@ def _told(given: StepInput) -> dict[str, Any]:
         "vizdist.data.replicas": pipeline.replicas,
         "vizdist.data.files": pipeline.num_files,
         "vizdist.data.discarded": encode(given.discarded.tolist()),
+        "vizdist.data.num_discarded": len(given.discarded),
     }
 
 

@@ -1,8 +1,11 @@
 """A batch of another shape is captured again, over the same variables, and the trace says why."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -13,10 +16,14 @@ from tests.built import given
 from tests.training.trained import eager, trained
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import SGD
+from tracer.model.graph import Graph
 from tracer.runtime.interfaces import StepError
+from tracer.runtime.session import NO_TRACING, Session
+from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.inputs.dataset import Table
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.signatures import MANY, MOST_KEPT, SignatureCache, warning_of
+from tracer.training.trainer import Fit, Trainer
 from tracer.workloads.batching import batches_of, row_batches
 from tracer.workloads.workload import Workload, seeded
 
@@ -126,6 +133,32 @@ def test_the_least_recently_used_of_too_many_makes_room_and_comes_back_with_a_re
     assert f"one of {MOST_KEPT} kept before was dropped" in why
     opened.cache.close()
     assert len(opened.closed) == len(opened.log)
+
+
+def test_another_global_batch_is_another_step_and_the_reason_says_so() -> None:
+    opened = Opened()
+    for global_batch in (8, 7):
+        opened.cache.step_for(replace(given(rows_of(4)), global_batch=global_batch))
+    assert [why for _, why in opened.log] == ["first batch", "global batch 7, was 8"]
+    assert len(opened.cache.seen) == 1
+
+
+def test_a_step_that_lost_its_session_is_kept_for_its_own_global_batch_alone() -> None:
+    captured: list[int] = []
+
+    def capture(given: StepInput, *_: object) -> DistributedStep:
+        captured.append(given.global_batch)
+        return cast(DistributedStep, SimpleNamespace(graph=Graph(())))
+
+    def lost(*_: object) -> Session:
+        raise StepError("UNAVAILABLE", "the task is gone")
+
+    first = given(rows_of(4))
+    trainer = Trainer(lost, capture, first, None, NO_TRACING, Fit(1))
+    for global_batch in (8, 8, 7):
+        with pytest.raises(StepError, match="gone"):
+            trainer._steps.step_for(replace(first, global_batch=global_batch))
+    assert captured == [8, 7]
 
 
 def test_a_change_of_dtype_is_a_change_of_signature() -> None:

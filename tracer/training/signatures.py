@@ -6,7 +6,7 @@ one of an epoch) is captured again, over the same variables; the next of its kin
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from tracer.capture_graph.capture import Batch, Evaluation, Signature, StepCapture
 from tracer.model.graph import TensorSpec
@@ -14,6 +14,7 @@ from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.replica_names import prefix
 
 Step = TypeVar("Step")
+Key = tuple[Any, ...]
 
 MOST_KEPT = 16  #: signatures; the one unused for longest makes room
 MANY = 6  #: signatures in one run, from which on it is worth a warning
@@ -46,15 +47,25 @@ def _spec(spec: TensorSpec) -> str:
     return f"{spec.dtype}[{','.join(map(str, spec.shape))}]"
 
 
-def why_captured(signature: Signature, last: Signature | None, *, is_known: bool) -> str:
+class Kind(NamedTuple):
+    """What a step is specialised to: its losses are scaled by the rows of the global batch."""
+
+    signature: Signature
+    global_batch: int
+
+
+def why_captured(kind: Kind, last: Kind | None, *, is_known: bool) -> str:
     """Why a step is captured: how its batch differs from the last one."""
     if last is None:
         return FIRST
+    pairs = zip(kind.signature.feeds, last.signature.feeds, strict=True)
     changes = [
         f"{name} {_spec(spec)}, was {_spec(before)}"
-        for (name, spec), (_, before) in zip(signature.feeds, last.feeds, strict=True)
+        for (name, spec), (_, before) in pairs
         if spec != before
     ]
+    if not changes and kind.global_batch != last.global_batch:
+        changes.append(f"global batch {kind.global_batch}, was {last.global_batch}")
     forgotten = f"; one of {MOST_KEPT} kept before was dropped" if is_known else ""
     return "; ".join(changes) + forgotten
 
@@ -71,11 +82,19 @@ def warning_of(signatures: Sequence[str]) -> str:
     )
 
 
+def key_of(given: StepInput) -> Key:
+    """Inputs of one key are of one Kind; had for every step, without making a Signature."""
+    key: Key = (given.global_batch,)
+    for replica in given.replicas:
+        x, y = replica.batch
+        key += x.dtype, x.shape, y.dtype, y.shape
+    return key
+
+
 class SignatureCache(Generic[Step]):
     """`open_step(given, signature, why)` makes what `close_step` later ends.
 
-    `seen` are the texts of all signatures in the order in which they came. Of how many rows a
-    global batch has, steps depend as on shapes: their losses are scaled by it.
+    `seen` are the texts of all signatures in the order in which they came.
     """
 
     def __init__(
@@ -86,15 +105,12 @@ class SignatureCache(Generic[Step]):
         self.seen: list[str] = []
         self._open_step = open_step
         self._close_step = close_step
-        self._steps: OrderedDict[tuple[Any, ...], tuple[Signature, Step]] = OrderedDict()
-        self._last: tuple[Any, ...] = ()
+        self._steps: OrderedDict[Key, tuple[Kind, Step]] = OrderedDict()
+        self._known: set[Key] = set()
+        self._last: Key = ()
 
     def step_for(self, given: StepInput) -> Step:
-        """Called for every step, so what it compares is had without making a Signature."""
-        key: tuple[Any, ...] = (given.global_batch,)
-        for replica in given.replicas:
-            x, y = replica.batch
-            key += x.dtype, x.shape, y.dtype, y.shape
+        key = key_of(given)
         if key != self._last:
             if key not in self._steps:
                 self._add(key, given)
@@ -102,22 +118,22 @@ class SignatureCache(Generic[Step]):
             self._last = key
         return self._steps[key][1]
 
-    def _add(self, key: tuple[Any, ...], given: StepInput) -> None:
+    def _add(self, key: Key, given: StepInput) -> None:
         signature = signature_of([replica.batch for replica in given.replicas])
-        text = signature_text(signature)
-        is_known = text in self.seen
+        kind, text = Kind(signature, given.global_batch), signature_text(signature)
         last = self._steps[self._last][0] if self._last else None
-        why = why_captured(signature, last, is_known=is_known)
+        why = why_captured(kind, last, is_known=key in self._known)
         if len(self._steps) == MOST_KEPT:
             self._close_step(self._steps.popitem(last=False)[1][1])
-        self._steps[key] = signature, self._open_step(given, text, why)
-        if not is_known:
+        self._steps[key] = kind, self._open_step(given, text, why)
+        self._known.add(key)
+        if text not in self.seen:
             self.seen.append(text)
 
     def renew(self, renewed: Callable[[Step], Step]) -> None:
         """Puts another step in the place of each."""
-        for key, (signature, step) in list(self._steps.items()):
-            self._steps[key] = signature, renewed(step)
+        for key, (kind, step) in list(self._steps.items()):
+            self._steps[key] = kind, renewed(step)
 
     def close(self) -> None:
         while self._steps:

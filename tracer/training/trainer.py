@@ -28,7 +28,7 @@ from tracer.training.checkpoint import Checkpoints
 from tracer.training.client_loop import ClientLoop
 from tracer.training.line import NO_LINE, Again, Line, Ready
 from tracer.training.saver import Saver
-from tracer.training.signatures import SignatureCache, modes_text
+from tracer.training.signatures import Key, SignatureCache, key_of, modes_text
 
 _one_capture = threading.Lock()  # torch.fx traces on one thread; clients may share a module
 
@@ -133,7 +133,7 @@ class Trainer(ClientLoop):
         self._losses: dict[int, float] = {}
         self._context = tracing.run  # of the step in progress
         self._steps = SignatureCache(self._open, _close)
-        self._unopened: dict[str, DistributedStep] = {}  # by signature: their session was lost
+        self._unopened: dict[Key, DistributedStep] = {}  # their session was lost
         self._beside: list[Session | Saver] = []  # the sessions that run no steps
 
     def run(self, inputs: Callable[[], Iterator[StepInput]], line: Line = NO_LINE) -> Fitted:
@@ -182,10 +182,11 @@ class Trainer(ClientLoop):
         self._done = line.line_up(told)
 
     def _open(self, given: StepInput, signature: str, why: str) -> _OpenStep:
-        built = self._unopened.get(signature) or self._built_for(given, signature, why)
-        self._unopened[signature] = built
+        key = key_of(given)
+        built = self._unopened.get(key) or self._built_for(given, signature, why)
+        self._unopened[key] = built
         step = self._in_session(built)
-        del self._unopened[signature]
+        del self._unopened[key]
         return step
 
     def _built_for(self, given: StepInput, signature: str, why: str) -> DistributedStep:

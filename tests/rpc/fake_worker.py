@@ -106,9 +106,8 @@ class FakeWorker:
         """Agrees with every rank at once, but for one that brings nothing."""
         self.contexts.append(context)
         if not arrival.dtype:
-            done(StepError("INVALID_ARGUMENT", "no dtype", node=arrival.node))
-        else:
-            done(Execution(1 << 57 | arrival.instance_key, (arrival.incarnation,), arrival.shape))
+            raise StepError("INVALID_ARGUMENT", "no dtype", node=arrival.node)
+        done(Execution(1 << 57 | arrival.instance_key, (arrival.incarnation,), arrival.shape))
 
     def peer_was_lost(self, task: str, error: StepError) -> None:
         self.lost.append(task)

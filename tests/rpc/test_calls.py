@@ -20,6 +20,7 @@ from tests.rpc.tasks import (
     without_shared_memory,
 )
 from tracer.model.cluster import ClusterSpec
+from tracer.model.collective import Arrival
 from tracer.model.graph import Graph, Literal, Node
 from tracer.model.step import SpanContext
 from tracer.rpc.channels import NOT_SAMPLED
@@ -163,6 +164,20 @@ def test_run_graph_answers_what_was_fetched_and_runs_on_the_rpc_thread(
     assert isinstance(result, RunGraphResult)
     assert result.fetched["f"].tolist() == [0, 1]
     assert ps.worker.threads == {"rpc"}
+
+
+def test_a_rank_that_is_refused_is_told(pair: tuple[Task, Task]) -> None:
+    ps, worker = pair
+    arrival = Arrival(
+        "all_reduce", "sum", (), 0, 1, 100, 7, 5, 3, "float32",
+        (2,), "w", "Add", "Id", "ring", True, -1, 10.0,
+    )  # fmt: skip
+    told = Arrivals()
+    for each in (arrival, arrival._replace(dtype="")):
+        worker.stub_of(ps).complete_instance(each, NOT_SAMPLED, told)
+    execution, error = told.wait(2)
+    assert execution.incarnations == (7,)
+    assert (error.code, error.message, error.node) == ("INVALID_ARGUMENT", "no dtype", "sum")
 
 
 def test_run_graph_answers_an_error_with_its_place(pair: tuple[Task, Task]) -> None:

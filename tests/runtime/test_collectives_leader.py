@@ -1,11 +1,12 @@
 """The leader alone: ranks agree before anything moves, and who is missing is named."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 from tracer.model.collective import Arrival, Execution
-from tracer.runtime.collectives_leader import Leader
+from tracer.runtime.collectives_leader import KEPT, Leader
 from tracer.runtime.interfaces import StepError
 
 DEVICES = tuple(f"/job:worker/replica:0/task:{r}/device:CPU:0" for r in range(4))
@@ -19,15 +20,28 @@ class Clock:
         return self.now
 
 
+class Unwatched(Leader):
+    """It does not look at its watch by itself."""
+
+    def _watch(self) -> None:
+        return
+
+
 class Ranks:
-    """Ranks that arrive at a leader which does not look at its watch by itself."""
+    """Ranks that arrive at a leader; `no_port` is why it has no port for a store."""
 
     def __init__(self, ranks: int = 2) -> None:
         self.clock = Clock()
-        self.leader = Leader(lambda _key, _ranks: 4321, self.clock)
-        self.leader.close(StepError("CANCELLED", "no thread"))
+        self.ports = itertools.count(4321)
+        self.no_port: StepError | None = None
+        self.leader = Unwatched(self.port, self.clock)
         self.devices = DEVICES[:ranks]
         self.heard: dict[str, Execution | StepError] = {}
+
+    def port(self, _group_key: int) -> int:
+        if self.no_port is not None:
+            raise self.no_port
+        return next(self.ports)
 
     def arrive(self, rank: int, name: str = "", **said: Any) -> None:
         """`name` is what its answer is looked up by."""
@@ -210,3 +224,70 @@ def test_the_leader_forgets_what_is_over(ranks: Ranks) -> None:
         for rank in range(2):
             ranks.arrive(rank, f"{step} {rank}", scope=step + 1)
     assert not ranks.leader._groups
+
+
+def test_ranks_for_which_there_is_no_store_are_all_told(ranks: Ranks) -> None:
+    ranks.no_port = StepError("UNIMPLEMENTED", "on loopback only")
+    ranks.arrive(0, algorithm="native")
+    ranks.arrive(1, algorithm="native")
+    assert ranks.error("rank 0").message == ranks.error("rank 1").message == "on loopback only"
+    assert not ranks.leader.waiting()
+
+
+def test_a_native_group_meets_anew_once_an_execution_has_failed(ranks: Ranks) -> None:
+    told = []
+    for step in "abc":
+        for rank in range(2):
+            ranks.arrive(rank, f"{step}{rank}", algorithm="native")
+        told.append(ranks.execution(f"{step}0"))
+        if step == "b":
+            ranks.leader.abort(told[0].number)
+    assert [(each.port, each.turn) for each in told] == [(4321, 0), (4321, 1), (4322, 0)]
+    ranks.leader.abort(told[0].number)  # which is over by now
+    for rank in range(2):
+        ranks.arrive(rank, f"d{rank}", algorithm="native")
+    assert (ranks.execution("d0").port, ranks.execution("d0").turn) == (4322, 1)
+
+
+def test_a_native_group_meets_anew_once_a_task_was_lost(ranks: Ranks) -> None:
+    for step in "ab":
+        for rank in range(2):
+            ranks.arrive(rank, f"{step}{rank}", algorithm="native")
+        ranks.leader.lose("worker:1", StepError("UNAVAILABLE", "worker:1 is gone"))
+    assert ranks.execution("a0").port != ranks.execution("b0").port
+
+
+def test_a_rank_that_hears_late_of_a_failure_does_not_fail_the_next_one() -> None:
+    ranks = Ranks(2)
+    ranks.arrive(0, scope=0)
+    ranks.clock.now += 11.0
+    ranks.leader.expire()
+    ranks.arrive(0, "again 0", scope=0)
+    ranks.arrive(1, scope=0)
+    assert ranks.error("rank 1").message == ranks.error("rank 0").message
+    assert "again 0" not in ranks.heard
+    ranks.arrive(1, "again 1", scope=0)
+    assert ranks.execution("again 0") == ranks.execution("again 1")
+
+
+def test_a_task_that_was_lost_and_starts_again_meets_the_others_at_once(ranks: Ranks) -> None:
+    ranks.arrive(0, scope=0)
+    ranks.leader.lose("worker:1", StepError("UNAVAILABLE", "worker:1 is gone"))
+    assert ranks.error("rank 0").message == "worker:1 is gone"
+    for rank in range(2):
+        ranks.arrive(rank, f"again {rank}", scope=0)
+    assert ranks.execution("again 0") == ranks.execution("again 1")
+
+
+def test_failures_that_a_rank_never_hears_of_are_not_kept_for_ever(ranks: Ranks) -> None:
+    for attempt in range(KEPT + 50):
+        ranks.arrive(0, f"attempt {attempt}", scope=0)
+        ranks.clock.now += 11.0
+        ranks.leader.expire()
+    assert sum(len(group.all()) for group in ranks.leader._groups.values()) == KEPT
+
+
+def test_whoever_comes_to_a_leader_that_is_closed_is_told_why(ranks: Ranks) -> None:
+    ranks.leader.close(StepError("CANCELLED", "worker:0 is shutting down"))
+    ranks.arrive(0)
+    assert ranks.error("rank 0").message == "worker:0 is shutting down"

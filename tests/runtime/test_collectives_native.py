@@ -1,13 +1,21 @@
 """Collectives by torch.distributed: the same results as hop by hop, behind the same checks."""
 
+import queue
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 from tests.clusters import TestCluster
 from tests.runtime.collective_graphs import cpus_of, devices_of, fed, names, reducing, workers
+from tracer.model.cluster import TaskName
+from tracer.model.collective import Arrival, Collective, Execution
 from tracer.model.graph_builder import GraphBuilder
+from tracer.runtime import collectives_native
+from tracer.runtime.collectives import Collectives
+from tracer.runtime.collectives_native import NativeRank, Store
 from tracer.runtime.interfaces import StepError
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
@@ -80,3 +88,91 @@ def test_many_native_collectives_take_their_turns(start_cluster: Start) -> None:
     assert [each.tolist() for each in got] == [[6.0, 8.0]] * 2 + [[8.0, 15.0]] * 2 + (
         [[6.0, 8.0]] * 2 + [[8.0, 15.0]] * 2
     ) * 2
+
+
+def test_the_step_after_one_that_gloo_refused_is_whole(start_cluster: Start) -> None:
+    cluster = start_cluster(workers(2), devices=cpus_of(2, 2))
+    devices = devices_of(2, 2)
+    steps = [
+        (*reducing(devices, [[2], [2]], dtype, hint="native", timeout_s=20.0), dtype)
+        for dtype in ("float32", "int16", "float32")
+    ]
+    for graph, sums, dtype in steps:
+        ones = torch.ones(2, dtype=getattr(torch, dtype))
+        session, feeds = cluster.session(graph), {"x0:0": ones, "x1:0": ones}
+        if dtype == "int16":
+            with pytest.raises(StepError, match="Invalid scalar type"):
+                session.run(sums, feeds)
+        else:
+            assert [each.tolist() for each in session.run(sums, feeds)] == [[2.0, 2.0]] * 2
+
+
+def test_the_step_after_one_that_was_cancelled_as_its_last_rank_came_is_whole(
+    start_cluster: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = start_cluster(workers(1), step_timeout_s=5.0)
+    leader = cluster.workers[TaskName("worker", 0)].env.collectives.leader
+    arrive = leader.arrive
+    cancelled: list[Arrival] = []
+
+    def cancel_first(arrival: Arrival, done: Any) -> None:
+        if not cancelled:
+            cancelled.append(arrival)
+            done.__self__.cancel()
+        arrive(arrival, done)
+
+    graph, sums = reducing(devices_of(1, 1), [[2]], hint="native")
+    session = cluster.session(graph)
+    assert session.run(sums[0], {"x0:0": torch.ones(2)}).tolist() == [1.0, 1.0]
+    monkeypatch.setattr(leader, "arrive", cancel_first)
+    with pytest.raises(StepError, match="cancelled"):
+        session.run(sums[0], {"x0:0": torch.ones(2)})
+    assert session.run(sums[0], {"x0:0": torch.ones(2)}).tolist() == [1.0, 1.0]
+
+
+DEVICE = "/job:worker/replica:0/task:0/device:CPU:0"
+ALONE = Collective("all_reduce", "n", (DEVICE,), 0, algorithm="native")
+
+
+def test_a_turn_that_is_not_taken_ends_those_after_it_and_not_those_before() -> None:
+    store = Store()
+    native = NativeRank(ALONE, 1, store.port)
+    told: queue.Queue[tuple[int, Any, Any]] = queue.Queue()
+
+    def take(turn: int, *brought: torch.Tensor) -> None:
+        execution = Execution(1, (7,), (2,), store.port, turn)
+        native.run(execution, ALONE, list(brought), lambda x, error: told.put((turn, x, error)))
+
+    take(2, torch.ones(2))
+    take(1)
+    take(0, torch.ones(2))
+    first, second, third = (told.get(timeout=20) for _ in range(3))
+    assert (first[0], first[1].tolist()) == (0, [1.0, 1.0])
+    take(3, torch.ones(2))
+    for turn, (number, result, error) in enumerate([second, third, told.get(timeout=20)], 1):
+        assert (number, result, error.code) == (turn, None, "ABORTED")
+        assert "rank 0 of group 1 gave up its turn" in error.message
+
+
+def test_two_that_begin_at_once_are_the_same_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    home, got = Collectives(), []
+
+    def begin() -> None:
+        got.append(home.native(1, ALONE, 4321))
+
+    second = threading.Thread(target=begin)
+
+    class Slow:
+        """While the first is made, the second begins."""
+
+        port = 4321
+
+        def __init__(self, *_: Any) -> None:
+            if second.ident is None:
+                second.start()
+                second.join(0.1)
+
+    monkeypatch.setattr(collectives_native, "NativeRank", Slow)
+    begin()
+    second.join(5)
+    assert got[0] is got[1]

@@ -219,7 +219,10 @@ class FrameService:
         arrival, context = decode_arrival(payload)
         span = self._open(connection, COMPLETE_INSTANCE, context)
         served = _Served(self, connection, call_id, 0, span)
-        self._worker.complete_instance(arrival, context, served.all_have_arrived)
+        try:
+            self._worker.complete_instance(arrival, context, served.all_have_arrived)
+        except StepError as error:
+            served.refuse(error)
 
     def _mark_recv_finished(self, _: Connection, __: int, payload: memoryview) -> None:
         self._worker.mark_recv_finished(decode_mark_recv_finished(payload))

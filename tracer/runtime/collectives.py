@@ -4,6 +4,7 @@ After TF `collective_executor_mgr.h`. Pieces lie in a table of the sender's task
 RecvTensor, as every value between tasks is.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ class Collectives:
         self._lives: dict[str, int] = {}
         self._stores: dict[int, Store] = {}
         self._native: dict[tuple[int, int], NativeRank] = {}
+        self._lock = threading.Lock()  # of the native ranks
 
     def join_task(
         self, task: TaskName, name: str, recorder: Recorder, devices: Sequence[Device]
@@ -50,32 +52,46 @@ class Collectives:
     def rank(self, collective: Collective) -> JoinCollective:
         return Rank(self, collective, self._lives[collective.device]).join
 
-    def _port(self, group_key: int, ranks: int) -> int:
-        """Of the store of a native group that this task leads."""
+    def _port(self, group_key: int) -> int:
+        """Of a new store for a native group that this task leads."""
         from tracer.runtime.collectives_native import Store  # noqa: PLC0415 (takes its time)
 
-        del ranks
         if not self.host.startswith(("127.", "[::1]", "localhost")):
             raise StepError(
                 "UNIMPLEMENTED",
                 f"{self.name} serves on {self.host}: native collectives meet at a store that knows "
                 "no secret, so they run on loopback only; use --collectives visible",
             )
-        if group_key not in self._stores:
+        try:
             self._stores[group_key] = Store()
+        except (OSError, RuntimeError) as error:
+            raise StepError(
+                "UNAVAILABLE", f"{self.name} could not open a store: {error}"
+            ) from error
         return self._stores[group_key].port
 
     def native(self, group_key: int, collective: Collective, port: int) -> "NativeRank":
         from tracer.runtime.collectives_native import NativeRank  # noqa: PLC0415
 
         place = group_key, collective.rank
-        if place not in self._native:
-            self._native[place] = NativeRank(collective, group_key, port)
-        return self._native[place]
+        with self._lock:
+            rank = self._native.get(place)
+            if rank is None or rank.port != port:
+                if rank is not None:
+                    rank.close(StepError("ABORTED", "its group has begun anew", derived=True))
+                rank = self._native[place] = NativeRank(collective, group_key, port)
+        return rank
+
+    def abort(self, number: int, error: StepError) -> None:
+        """An execution failed."""
+        self.leader.abort(number)
+        self.exchanges.abort(number, error)
 
     def close(self, error: StepError) -> None:
         self.leader.close(error)
         for number in self.exchanges.running():
             self.exchanges.abort(number, error)
-        for rank in self._native.values():
+        with self._lock:
+            ranks = list(self._native.values())
+        for rank in ranks:
             rank.close(error)

@@ -8,6 +8,7 @@ in different orders.
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from tracer.model.step import STEP_ID_BITS
 from tracer.runtime.interfaces import ExecutionDone, StepError
 
 PERIOD_S = 0.1  #: how often it is looked who has waited too long
-KEPT = 256  #: failed instances that wait for ranks which may never come
+KEPT = 256  #: failed instances that wait for ranks which may never come; executions that may fail
 
 _numbers = random.Random()  #: unique, not secret
 
@@ -54,12 +55,31 @@ class _Group:
     issued: dict[int, int] = field(default_factory=dict)
     order: dict[int, Arrival] = field(default_factory=dict)
 
+    def all(self) -> list[_Instance]:
+        return [one for mates in self.instances.values() for one in mates]
+
+    def failed(self) -> list[_Instance]:
+        return [one for one in self.all() if one.error is not None]
+
+
+@dataclass
+class _Meeting:
+    """Where the ranks of a native group meet, until one of its executions fails."""
+
+    port: int
+    tasks: set[str]
+    turn: int = 0
+    numbers: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
+
 
 class Leader:
-    """`port` opens the store of a group that is native, and gives its port; `now` is in seconds."""
+    """`port` opens a new store for a group that is native, and gives its port.
+
+    `now` is in seconds.
+    """
 
     def __init__(
-        self, port: Callable[[int, int], int], now: Callable[[], float] = time.monotonic
+        self, port: Callable[[int], int], now: Callable[[], float] = time.monotonic
     ) -> None:
         self._port = port
         self._now = now
@@ -67,8 +87,9 @@ class Leader:
         self._groups: dict[GroupKey, _Group] = {}
         self._last: dict[tuple[int, int], tuple[Arrival, float]] = {}  # by group key and rank
         self._num_done: dict[int, int] = {}  # executions, by group key
-        self._turns: dict[int, int] = {}  # native executions, by group key
+        self._meetings: dict[int, _Meeting] = {}  # of native groups, by group key
         self._told: dict[int, list[str]] = {}  # by scope: of instances that were given up
+        self._over: StepError | None = None  # what ended this
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -78,6 +99,8 @@ class Leader:
             if arrival.given_up:
                 gone = StepError("CANCELLED", arrival.given_up, derived=True)
                 tells = [*self._give_up(arrival), _telling(done, gone)]
+            elif self._over is not None:
+                tells = [_telling(done, self._over)]
             else:
                 tells = self._arrive(_Waiting(arrival, done, self._now()))
         for tell in tells:
@@ -88,11 +111,12 @@ class Leader:
         group = self._groups.setdefault((arrival.group_key, arrival.scope), _Group())
         instance = self._instance(group, new)
         instance.came.add(arrival.rank)
-        instance.waiting[arrival.rank] = new
-        fault = (
-            instance.error or _difference(instance.first, arrival) or self._wrong_order(group, new)
-        )
         self._last[arrival.group_key, arrival.rank] = arrival, new.since
+        if instance.error is not None:  # the others heard of it, and may be in the next one
+            self._drop_over(group)
+            return [_telling(new.done, instance.error)]
+        instance.waiting[arrival.rank] = new
+        fault = _difference(instance.first, arrival) or self._wrong_order(group, new)
         if fault is not None:
             return self._fail(group, fault)
         if len(instance.waiting) < len(arrival.devices):
@@ -113,22 +137,38 @@ class Leader:
 
     def _complete(self, group: _Group, instance: _Instance) -> list[Tell]:
         first = instance.first
+        number = 1 << STEP_ID_BITS | _numbers.getrandbits(STEP_ID_BITS)
+        try:
+            port, turn = self._meet(first, number) if first.algorithm == "native" else (0, 0)
+        except StepError as error:
+            return self._fail(group, error)
         self._forget(first, group, instance)
         by_rank = [instance.waiting[rank].arrival for rank in range(len(first.devices))]
         key = first.group_key
         self._num_done[key] = self._num_done.get(key, 0) + 1
-        port = turn = 0
-        if first.algorithm == "native":
-            port, turn = self._port(key, len(first.devices)), self._turns.get(key, 0)
-            self._turns[key] = turn + 1
         answer = Execution(
-            1 << STEP_ID_BITS | _numbers.getrandbits(STEP_ID_BITS),
+            number,
             tuple(one.incarnation for one in by_rank),
             tuple(one.shape[0] if one.shape else 1 for one in by_rank),
             port,
             turn,
         )
         return [_telling(waiting.done, answer) for waiting in instance.waiting.values()]
+
+    def _meet(self, first: Arrival, number: int) -> tuple[int, int]:
+        """Port and turn of a native execution. Raises StepError where there can be no store."""
+        key = first.group_key
+        meeting = self._meetings.get(key)
+        if meeting is None:
+            meeting = self._meetings[key] = _Meeting(self._port(key), _tasks(first))
+        meeting.numbers.append(number)
+        meeting.turn += 1
+        return meeting.port, meeting.turn - 1
+
+    def abort(self, number: int) -> None:
+        """An execution failed: a native group has lost its turns, and meets elsewhere anew."""
+        with self._lock:
+            self._meetings = {k: m for k, m in self._meetings.items() if number not in m.numbers}
 
     def _forget(self, arrival: Arrival, group: _Group, instance: _Instance) -> None:
         mates = group.instances[arrival.instance_key]
@@ -160,11 +200,10 @@ class Leader:
     def _fail(self, group: _Group, error: StepError) -> list[Tell]:
         """Ends all that waits in the group: an order that is lost is lost for all."""
         tells = []
-        for instances in group.instances.values():
-            for instance in instances:
-                instance.error = instance.error or error
-                waiting, instance.waiting = instance.waiting, {}
-                tells += [_telling(one.done, error) for one in waiting.values()]
+        for instance in group.all():
+            instance.error = instance.error or error
+            waiting, instance.waiting = instance.waiting, {}
+            tells += [_telling(one.done, error) for one in waiting.values()]
         group.issued.clear()
         group.order.clear()
         self._drop_over(group)
@@ -172,13 +211,12 @@ class Leader:
 
     def _drop_over(self, group: _Group) -> None:
         """Failed instances go when every rank has heard of it, or when there are too many."""
-        for instances in list(group.instances.values()):
-            for instance in list(instances):
-                if len(instance.came) == len(instance.first.devices):
-                    self._forget(instance.first, group, instance)
-        failed = [key for key, each in self._groups.items() if _has_failed(each)]
-        for key in failed[:-KEPT]:
-            del self._groups[key]
+        for instance in group.failed():
+            if len(instance.came) == len(instance.first.devices):
+                self._forget(instance.first, group, instance)
+        failed = [(each, one) for each in self._groups.values() for one in each.failed()]
+        for each, instance in failed[:-KEPT]:
+            self._forget(instance.first, each, instance)
 
     def _give_up(self, arrival: Arrival) -> list[Tell]:
         group = self._groups.get((arrival.group_key, arrival.scope), _Group())
@@ -204,8 +242,7 @@ class Leader:
                 self._missing(instance)
                 for (_, scope), group in self._groups.items()
                 if scope == step_id
-                for instances in group.instances.values()
-                for instance in instances
+                for instance in group.all()
                 if instance.error is None
             ]
 
@@ -238,7 +275,7 @@ class Leader:
         with self._lock:
             now = self._now()
             for group in list(self._groups.values()):
-                for instance in [i for mates in group.instances.values() for i in mates]:
+                for instance in group.all():
                     first = instance.first
                     if instance.waiting and now - instance.since > first.timeout_s:
                         text = f"not all ranks came within {first.timeout_s:g} s: "
@@ -250,22 +287,22 @@ class Leader:
     def waiting(self) -> int:
         """How many ranks wait for others here."""
         with self._lock:
-            return sum(
-                len(one.waiting)
-                for group in self._groups.values()
-                for mates in group.instances.values()
-                for one in mates
-            )
+            return sum(len(one.waiting) for group in self._groups.values() for one in group.all())
 
     def lose(self, task: str, error: StepError) -> None:
-        """Fails what waits for the ranks of a task that was lost."""
+        """Fails what waits for the ranks of a task that was lost.
+
+        It will not come to what failed: if it starts again, it begins with the others' next.
+        """
+        tells: list[Tell] = []
         with self._lock:
-            tells = [
-                tell
-                for group in list(self._groups.values())
-                if any(task in _tasks(mates[0].first) for mates in group.instances.values())
-                for tell in self._fail(group, error)
-            ]
+            self._meetings = {k: m for k, m in self._meetings.items() if task not in m.tasks}
+            for group in list(self._groups.values()):
+                lost = [(o, ranks) for o in group.all() if (ranks := _ranks_of(task, o.first))]
+                for instance, ranks in lost:
+                    instance.came |= ranks
+                if lost:
+                    tells += self._fail(group, error)
         for tell in tells:
             tell()
 
@@ -283,11 +320,10 @@ class Leader:
         """Ends all that waits here."""
         self._closed.set()
         with self._lock:
+            self._over = error
             groups, self._groups = list(self._groups.values()), {}
         for group in groups:
-            for waiting in [
-                w for mates in group.instances.values() for i in mates for w in i.waiting.values()
-            ]:
+            for waiting in [each for one in group.all() for each in one.waiting.values()]:
                 waiting.done(error)
 
 
@@ -341,13 +377,17 @@ def _ranks(ranks: Iterable[int]) -> str:
     return f"rank{'s' if ',' in listed else ''} {listed}"
 
 
+def _task(device: str) -> str:
+    return str(DeviceName.parse(device).task_name)
+
+
 def _tasks(arrival: Arrival) -> set[str]:
-    return {str(DeviceName.parse(device).task_name) for device in arrival.devices}
+    return {_task(device) for device in arrival.devices}
+
+
+def _ranks_of(task: str, arrival: Arrival) -> set[int]:
+    return {rank for rank, device in enumerate(arrival.devices) if _task(device) == task}
 
 
 def _telling(done: ExecutionDone, outcome: Execution | StepError) -> Tell:
     return lambda: done(outcome)
-
-
-def _has_failed(group: _Group) -> bool:
-    return any(one.error is not None for mates in group.instances.values() for one in mates)

@@ -52,11 +52,14 @@ class Store:
 
 
 class NativeRank:
-    """One rank of a group. Its thread ends with `close`."""
+    """One rank of a group. Its thread ends with `close`, or when a turn fails or is not taken.
+
+    Then the ranks no longer agree on whose turn it is, and meet anew at another store.
+    """
 
     def __init__(self, collective: Collective, group_key: int, port: int) -> None:
         self._rank, self._ranks = collective.rank, len(collective.devices)
-        self._group_key, self._port = group_key, port
+        self._group_key, self.port = group_key, port
         self._timeout_s = collective.timeout_s
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Callable[[Any], torch.Tensor], Ended]] = []
@@ -69,14 +72,20 @@ class NativeRank:
     def run(
         self, execution: Execution, collective: Collective, brought: Brought, ended: Ended
     ) -> None:
-        """Calls `ended` on this rank's thread."""
+        """Calls `ended` on this rank's thread, or here if that has ended."""
 
         def work(group: Any) -> torch.Tensor:
+            if not brought:
+                text = f"rank {self._rank} of group {self._group_key} gave up its turn"
+                raise StepError("ABORTED", text, derived=True)
             return run(group, collective, execution, brought)
 
         with self._changed:
             heapq.heappush(self._waiting, (execution.turn, next(self._numbers), work, ended))
             self._changed.notify()
+            is_over = self._error is not None
+        if is_over:
+            self._fail_all()
 
     def close(self, error: Exception) -> None:
         """Fails what waits and whatever comes; an operation under way ends by its time limit."""
@@ -108,7 +117,7 @@ class NativeRank:
 
     def _joined(self) -> Any:
         timeout = timedelta(seconds=CONNECT_S)
-        store = dist.TCPStore(HOST, self._port, None, is_master=False, timeout=timeout)
+        store = dist.TCPStore(HOST, self.port, None, is_master=False, timeout=timeout)
         options = dist.ProcessGroupGloo._Options()
         options._timeout = timedelta(seconds=self._timeout_s)
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=HOST)]
@@ -131,10 +140,6 @@ class NativeRank:
             return error
         text = f"gloo, rank {self._rank} of group {self._group_key}: {error}"
         return StepError("UNAVAILABLE", text)
-
-    @property
-    def is_over(self) -> bool:
-        return self._error is not None
 
 
 def run(group: Any, collective: Collective, execution: Execution, brought: Brought) -> torch.Tensor:

@@ -175,19 +175,24 @@ class RankRun:
         self._execution = outcome
         if not self._open:  # cancelled as the last rank came
             self._abort(GIVEN_UP)
+            if self._collective.algorithm == "native":
+                self._take_turn(outcome)  # with nothing, which ends those after it
             return
         arrived = self._home.recorder.now()
         self._wait_ns, self._clock = arrived - self._clock, arrived
         self._tell_execution(outcome)
         if self._collective.algorithm == "native":
-            native = self._home.native(self._group, self._collective, outcome.port)
-            native.run(outcome, self._collective, self._brought, self._native_ended)
+            self._take_turn(outcome)
             return
         here = self._collective.tasks.count(self._home.task)
         self._exchange = self._home.exchanges.enter(outcome.number, here)
         self._pieces = pieces_of(self._collective, self._brought)
         self._send_on()
         self._ask_or_end(arrived)
+
+    def _take_turn(self, execution: Execution) -> None:
+        native = self._home.native(self._group, self._collective, execution.port)
+        native.run(execution, self._collective, self._brought, self._native_ended)
 
     def _tell_execution(self, execution: Execution) -> None:
         if self._span is not None and self._span.context.sampled:
@@ -277,7 +282,7 @@ class RankRun:
             self._succeed(result, self._home.recorder.now())
         else:
             assert isinstance(error, StepError)
-            self._end_failed(error)
+            self._fail(error)
 
     # ends
 
@@ -306,6 +311,8 @@ class RankRun:
 
     def _fail(self, error: StepError) -> None:
         """This rank ends, so the others cannot go on."""
+        if self._open and self._execution is not None:  # before the next step may begin
+            self._home.leader.abort(self._execution.number)
         if not self._end_failed(error):
             return
         if self._execution is not None:
@@ -341,7 +348,7 @@ class RankRun:
         """Tells every task of the group that nobody need wait for this rank."""
         assert self._execution is not None
         number, echo = self._execution.number, error.as_derived()
-        self._home.exchanges.abort(number, echo)
+        self._home.abort(number, echo)
         for task in dict.fromkeys(self._collective.tasks):
             if task != self._home.task:
                 try:

@@ -219,7 +219,7 @@ class Worker:
 
     def start_abort(self, step_id: int, error: StepError) -> None:
         if is_execution(step_id):
-            self.env.collectives.exchanges.abort(step_id, error)
+            self.env.collectives.abort(step_id, error)
         else:
             self.rendezvous.start_abort(step_id, error)
 

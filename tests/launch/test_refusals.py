@@ -11,6 +11,8 @@ from tracer.cli import main
 from tracer.launch.account import LAUNCHER, FolderError, claim_folder, default_folders
 from tracer.launch.plan import Plan
 
+SERVERS = ("digits-mlp", "--strategy", "parameter_server_v1")
+
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
@@ -30,6 +32,9 @@ from tracer.launch.plan import Plan
         (("digits-mlp", "--strategy", "nothing"), "unknown strategy 'nothing'. There are: one_d"),
         (("digits-mlp", "--strategy", "parameter_server_v1", "--workers", "9999"), "1 to 1024"),
         (("digits-mlp", "--strategy=one_device", "--step-timeot=3"), "did you mean --step-timeout"),
+        ((*SERVERS, "--option", "backup_workers=1"), "without sync=true no update waits"),
+        ((*SERVERS, "--option", "sync=true", "--option", "backup_workers=2"), "leave at most 1"),
+        ((*SERVERS, "--option", "sync=true", "--restart", "1"), "leave --restart or sync=true out"),
     ],
 )
 def test_a_wrong_request_exits_2_with_the_next_step(

@@ -18,7 +18,7 @@ from tracer.launch.tolerance import ToleranceError
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph, GraphError, Literal
 from tracer.model.literal import value_of
-from tracer.model.option import values_of
+from tracer.model.option import Value, values_of
 from tracer.model.refusal import Refusal
 from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
@@ -108,7 +108,7 @@ class ModuleJob:
     def __init__(self, plan: Plan, workload: Callable[[], Trainable]) -> None:
         """`workload()` is called by clients alone: no other task needs it.
 
-        Raises StrategyError if the strategy cannot serve the topology.
+        Raises StrategyError if the strategy cannot serve the topology, the options or restarts.
         """
         self._plan = plan
         self._workload = workload
@@ -118,6 +118,12 @@ class ModuleJob:
         self.clients = frozenset(task for task, role in roles.items() if role.is_client)
         self.is_local = self._strategy.is_local
         self.master = next(iter(sorted(self.clients)))
+        site = Site(self.master, self.cluster, options=self._options)
+        self._strategy.check(site, plan.tolerance.restarts)
+
+    @property
+    def _options(self) -> Mapping[str, Value]:
+        return values_of(self._strategy.options, self._plan.options)
 
     def devices(self, task: TaskName) -> tuple[str, ...]:
         return self._strategy.devices(task, self._plan.topology)
@@ -143,8 +149,7 @@ class ModuleJob:
             trainer.close()
 
     def _site(self, client: Client) -> Site:
-        options = values_of(self._strategy.options, self._plan.options)
-        return Site(client.task, client.cluster, self.devices(client.task), options)
+        return Site(client.task, client.cluster, self.devices(client.task), self._options)
 
     def _fit(self, role: Role, replicas: int, client: Client) -> Fit:
         plan = self._plan

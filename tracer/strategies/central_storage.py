@@ -23,10 +23,18 @@ from tracer.strategies.inputs.autoshard import AUTOSHARD
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import Mirrored, replica_devices
 from tracer.strategies.step_builder import StepBuilder
-from tracer.strategies.strategy import DatasetOf, Role, Site, Topology, local_cluster, local_devices
+from tracer.strategies.strategy import (
+    DatasetOf,
+    Role,
+    Site,
+    Strategy,
+    Topology,
+    local_cluster,
+    local_devices,
+)
 
 
-class CentralStorage:
+class CentralStorage(Strategy):
     name = "central_storage"
     says = "One task, variables on one device: every replica reads them, one update takes the sum."
     options: Mapping[str, Option] = AUTOSHARD

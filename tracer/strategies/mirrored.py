@@ -26,13 +26,14 @@ from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    Strategy,
     Topology,
     local_cluster,
     local_devices,
 )
 
 
-class Mirrored:
+class Mirrored(Strategy):
     name = "mirrored"
     says = "One task, a copy of the variables on each device: gradients meet in every step."
     options: Mapping[str, Option] = {**OPTIONS, **AUTOSHARD}

@@ -41,6 +41,7 @@ from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    Strategy,
     StrategyError,
     Topology,
     count,
@@ -52,7 +53,7 @@ from tracer.strategies.values import Copy, DistributedVariable, PerReplica
 LOCAL_INIT = "local_init"
 
 
-class MultiWorkerMirrored:
+class MultiWorkerMirrored(Strategy):
     name = "multi_worker_mirrored"
     says = "A copy of the variables on each device of each worker: gradients meet in every step."
     options: Mapping[str, Option] = {

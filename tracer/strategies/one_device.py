@@ -20,6 +20,7 @@ from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    Strategy,
     Topology,
     function_inputs,
     local_cluster,
@@ -28,7 +29,7 @@ from tracer.strategies.strategy import (
 )
 
 
-class OneDevice:
+class OneDevice(Strategy):
     name = "one_device"
     says = "One task, one device: no transfers. The step the others are compared with."
     options: Mapping[str, Option] = {}

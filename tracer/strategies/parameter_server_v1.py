@@ -33,6 +33,7 @@ from tracer.strategies.strategy import (
     DatasetOf,
     Role,
     Site,
+    Strategy,
     StrategyError,
     Topology,
     count,
@@ -43,7 +44,7 @@ from tracer.strategies.strategy import (
 from tracer.strategies.sync_replicas import Rounds, synchronous
 
 
-class ParameterServerV1:
+class ParameterServerV1(Strategy):
     name = "parameter_server_v1"
     says = (
         "Variables on ps tasks, each worker steps on its own: asynchronous, gradients may be stale."
@@ -59,6 +60,14 @@ class ParameterServerV1:
         workers = count(topology.workers, 2, what="workers (--workers)", at_least=1, strategy=name)
         ps = count(topology.ps, 1, what="parameter servers (--ps)", at_least=1, strategy=name)
         return ClusterSpec.of_counts(ps=ps, worker=workers)
+
+    def check(self, site: Site, restarts: int) -> None:
+        _rounds(site, self.role(site.task, site.cluster))
+        if restarts and site.options.get("sync"):
+            raise StrategyError(
+                f"--restart {restarts}: with sync=true a worker may wait at a queue of the servers "
+                "for one that has died, and nobody would wake it; leave --restart or sync=true out"
+            )
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         return devices_of(task, topology)

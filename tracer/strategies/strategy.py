@@ -74,6 +74,13 @@ class Strategy(Protocol):
         """The tasks of a run. Raises StrategyError if the topology cannot be served."""
         ...
 
+    def check(self, site: Site, restarts: int) -> None:
+        """Whether one of its clients can serve the options, before any task starts.
+
+        `restarts`: how often a task that died is started again. Raises StrategyError.
+        """
+        del site, restarts
+
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         """The devices of a task, as `cpu:0` and `cuda:0`."""
         ...

@@ -253,8 +253,8 @@ class DistributedVariable:
             if self.distribution is not None:
                 return CrossReplicaContext(self.distribution, self.distribution.builder)
         raise DistributionError(
-            f"variable {self.name!r} was made{self.told_where} outside of the strategy's scope and is "
-            f"used {_words(context)}: it has no copy there. Make it inside `with distribution.scope():`"
+            f"variable {self.name!r} was made{self.told_where} outside of the strategy's scope and "
+            f"is used {_words(context)}: it has no copy there. Make it inside `with distribution.scope():`"
         )
 
     def _own(self, context: Context) -> Copy:

@@ -9,9 +9,8 @@ from tests.clusters import TestCluster, cluster_kind, running_cluster, start_clu
 from tests.strategies.loss_curve import STEPS, VARIABLES, curve, perceptron
 from tests.strategies.several_clients import Client, Training
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.strategies.distribution import Building
 from tracer.strategies.registry import STRATEGIES
-from tracer.strategies.strategy import Site, StrategyError, Topology
+from tracer.strategies.strategy import StrategyError, Topology
 
 __all__ = ["cluster_kind", "start_cluster"]
 
@@ -79,9 +78,3 @@ def test_a_step_sends_from_each_rank_what_a_ring_needs() -> None:
 def test_what_it_has_no_use_for_is_refused() -> None:
     with pytest.raises(StrategyError, match="--ps 1: multi_worker_mirrored keeps variables on"):
         STRATEGIES[NAME].cluster(Topology(ps=1))
-
-
-def test_a_worker_whose_data_end_early_is_named() -> None:
-    site = Site(TaskName("worker", 1), cluster_of(2))
-    with pytest.raises(StrategyError, match="worker:1 has no rows in a step for which other"):
-        STRATEGIES[NAME].build([None], [0.0], site, Building())

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.strategies.sessions import DEVICES, on_devices, session
+from tracer.model.cluster import TaskName
 from tracer.model.graph import Input, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
+from tracer.model.literal import literal_of
 from tracer.strategies.contexts import DistributionError, ReplicaContext, current
-from tracer.strategies.cross_device import ReductionToOneDevice
+from tracer.strategies.cross_device import CollectiveAllReduce, ReductionToOneDevice
 from tracer.strategies.distribution import Distribution
 from tracer.strategies.values import DistributedVariable, PerReplica
 
@@ -182,6 +184,35 @@ def test_the_mean_of_whole_numbers_is_refused() -> None:
     counts = PerReplica(tuple(distribution.builder.const(each, "int32") for each in (1, 2)))
     with distribution.scope(), pytest.raises(DistributionError, match="MEAN of int32"):
         distribution.reduce("MEAN", counts)
+
+
+def test_means_of_rows_are_of_numbers_that_have_one_and_of_all_replicas() -> None:
+    distribution = two_replicas()
+    rows = PerReplica(tuple(distribution.builder.const([each] * 2, "int32") for each in (1, 2)))
+    with distribution.scope():
+        with pytest.raises(DistributionError, match="MEAN of int32"):
+            distribution.reduce("MEAN", rows, axis=0)
+        with pytest.raises(DistributionError, match="ONLY_FIRST_REPLICA is asked for with axis 0"):
+            distribution.reduce("ONLY_FIRST_REPLICA", rows, axis=0)
+
+
+def test_a_mean_among_several_graphs_is_over_the_replicas_of_all() -> None:
+    workers = [str(TaskName("worker", index).device("CPU", 0)) for index in (0, 1)]
+    reduction = CollectiveAllReduce(workers, ranks=(0,), between_graphs=True)
+    distribution = Distribution(GraphBuilder(), workers[:1], reduction)
+    builder = distribution.builder
+    with distribution.scope():
+        mean = distribution.reduce("MEAN", PerReplica((builder.const(3.0),)))
+        by_row = distribution.reduce("MEAN", PerReplica((builder.const([3.0, 4.0]),)), axis=0)
+    count = builder[mean.node].inputs[1]
+    assert builder[mean.node].op == "RealDiv"
+    assert builder[count.node].attrs["value"] == literal_of("float32", 2.0)
+    assert "CollectiveReduceV2" in ops_before(builder, builder[by_row.node].inputs[1])
+
+
+def ops_before(builder: GraphBuilder, value: Input) -> set[str]:
+    node = builder[value.node]
+    return {node.op}.union(*(ops_before(builder, each) for each in node.inputs))
 
 
 def test_copies_that_part_are_told_once_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,8 @@ from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
 Tensors = Sequence[Input]  # one a replica
 
+STANDS_FOR = "_stands_for"  #: of a zero of a replica without rows: the node that others have there
+
 
 class CrossDeviceOps(Protocol):
     def batch_reduce(
@@ -30,6 +32,10 @@ class CrossDeviceOps(Protocol):
 
         `devices[i]` is where `tensors[…][i]` is, or they are other devices than the replicas'.
         """
+        ...
+
+    def num_summed(self, replicas: int) -> int:
+        """Of how many values each such sum is, for a graph of so many replicas."""
         ...
 
 
@@ -44,6 +50,9 @@ class ReductionToOneDevice:
     ) -> list[list[Input]]:
         at = self.reduce_to or devices[0]
         return [_mirrored(builder, _add(builder, each, at), devices) for each in tensors]
+
+    def num_summed(self, replicas: int) -> int:
+        return replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,9 @@ class HierarchicalCopy:
         packs = Packs(builder, tensors, devices, self.num_packs)
         sums = [self._reduce(builder, *pack, devices) for pack in enumerate(packs.packs)]
         return packs.unpacked(sums)
+
+    def num_summed(self, replicas: int) -> int:
+        return replicas
 
     def _reduce(
         self, builder: GraphBuilder, number: int, tensors: Tensors, devices: Sequence[str]
@@ -222,10 +234,14 @@ def _mirrored(builder: GraphBuilder, value: Input, devices: Sequence[str]) -> li
     return [_identity(builder, value, device) for device in devices]
 
 
-def _identity(builder: GraphBuilder, value: Input, device: str) -> Input:
+def _identity(
+    builder: GraphBuilder, value: Input, device: str, after: Sequence[Input] = ()
+) -> Input:
     spec = _spec(builder, value)
     with builder.device(device):
-        return builder.op("Identity", value, name="Identity", specs=[spec], T=spec.dtype)
+        return builder.op(
+            "Identity", value, name="Identity", control_inputs=after, specs=[spec], T=spec.dtype
+        )
 
 
 def _spec(builder: GraphBuilder, value: Input) -> TensorSpec:
@@ -257,6 +273,7 @@ class CollectiveAllReduce:
         between_graphs: bool = False,
     ) -> None:
         self._bytes_per_pack = bytes_per_pack
+        self._devices, self._between_graphs = tuple(devices), between_graphs
         self._own = [devices[rank] for rank in (range(len(devices)) if ranks is None else ranks)]
         self._make_group = partial(
             CollectiveGroup,
@@ -271,9 +288,26 @@ class CollectiveAllReduce:
     def batch_reduce(
         self, builder: GraphBuilder, tensors: Sequence[Tensors], devices: Sequence[str]
     ) -> list[list[Input]]:
-        """Where the sums go to other devices than the ranks', one device adds up instead."""
-        if list(devices) != self._own:
+        """Where the sums go to other devices than the ranks', one device adds up instead.
+
+        It cannot where other graphs hold ranks: then all ranks meet, also those whose sums nobody
+        needs, and the sums of the first rank here are copied.
+        """
+        if list(devices) == self._own:
+            return self._reduce(builder, tensors)
+        if not self._between_graphs:
             return ReductionToOneDevice().batch_reduce(builder, tensors, devices)
+        return [
+            [_identity(builder, own, device, others) for device in devices]
+            for own, *others in self._reduce(builder, tensors)
+        ]
+
+    def num_summed(self, replicas: int) -> int:
+        """All ranks', also of those that other graphs hold."""
+        del replicas
+        return len(self._devices)
+
+    def _reduce(self, builder: GraphBuilder, tensors: Sequence[Tensors]) -> list[list[Input]]:
         specs = [_spec(builder, each[0]) for each in tensors]
         sums: list[list[Input]] = [[] for _ in tensors]
         for pack in groups_by_size(specs, self._bytes_per_pack):
@@ -290,7 +324,7 @@ class CollectiveAllReduce:
             joined(builder, own, device)
             for own, device in zip(zip(*tensors, strict=True), self._own, strict=True)
         ]
-        reduced = self._group.all_reduce(wholes, of=_named(tensors))
+        reduced = self._group.all_reduce(wholes, of=_named(builder, tensors))
         by_replica = []
         for whole, summed, device in zip(wholes, reduced, self._own, strict=True):
             builder.replace(summed.node, specs=(_spec(builder, whole),))
@@ -298,9 +332,10 @@ class CollectiveAllReduce:
         return [list(each) for each in zip(*by_replica, strict=True)]
 
 
-def _named(tensors: Sequence[Tensors]) -> str:
-    """What is summed, by what the first replica calls it."""
-    return ", ".join(each[0].node for each in tensors)
+def _named(builder: GraphBuilder, tensors: Sequence[Tensors]) -> str:
+    """What is summed, by what the first replica calls it; other graphs' ranks say the same."""
+    names = [each[0].node for each in tensors]
+    return ", ".join(str(builder[name].attrs.get(STANDS_FOR, name)) for name in names)
 
 
 RING, TREE, REDUCE_TO_ONE, HIERARCHICAL = "ring", "tree", "reduce_to_one", "hierarchical_copy"

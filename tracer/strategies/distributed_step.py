@@ -66,8 +66,8 @@ def captured_steps(
     """The step of each replica's batch, None for an empty one; batches of one shape share one.
 
     What judges the result is captured with that of the first replica. Where all batches are empty,
-    since other workers alone have rows, the first has the step of one row: it says what variables
-    and gradients there are.
+    since other workers alone have rows, the first has the step of two rows, the fewest that a batch
+    norm takes: it says what variables and gradients there are.
     """
     steps: dict[Any, CapturedStep] = {}
     made: list[CapturedStep | None] = []
@@ -79,8 +79,8 @@ def captured_steps(
         made.append(steps.get(signature))
     if not steps:
         x, y = given.replicas[0].batch
-        one = x.new_zeros((1, *x.shape[1:])), y.new_zeros((1, *y.shape[1:]))
-        made[0] = capture.step(one, evaluation=evaluation)
+        two = x.new_zeros((2, *x.shape[1:])), y.new_zeros((2, *y.shape[1:]))
+        made[0] = capture.step(two, evaluation=evaluation)
     return made
 
 

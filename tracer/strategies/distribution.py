@@ -214,18 +214,27 @@ class Distribution:
         )
 
     def _reduced_rows(self, op: str, value: PerReplica, axis: int) -> Input:
-        sums, rows = [], 0
+        if op == ONLY_FIRST_REPLICA:
+            raise DistributionError(
+                f"{op} is asked for with axis {axis}, and the first replica has several rows; "
+                "reduce without `axis`, or take SUM or MEAN"
+            )
+        if op == MEAN:
+            self._check_mean([value.values])
+        sums, rows = [], []
         for each, device in zip(value.values, self.devices, strict=True):
             spec = self.builder[each.node].specs[each.port]
-            rows += spec.shape[axis]
             kept = TensorSpec(spec.dtype, (*spec.shape[:axis], *spec.shape[axis + 1 :]))
             with self.builder.device(device):
                 axes = self.builder.const(axis, "int32", name="Sum/axis")
                 attrs: dict[str, Any] = {"T": spec.dtype, "keep_dims": False}
                 sums.append(self.builder.op("Sum", each, axes, name="Sum", specs=[kept], **attrs))
-        total = self.reduce_to(SUM, PerReplica(tuple(sums)), self.devices[:1])[0]
+                if op == MEAN:
+                    rows.append(self.builder.const(spec.shape[axis], spec.dtype, name="Sum/rows"))
+        many = [PerReplica(tuple(each)) for each in (sums, rows) if each]
+        (total,), *counts = self.batch_reduce(SUM, many, self.devices[:1])
         context = CrossReplicaContext(self, self.builder)
-        return self.over(context, total, rows) if op == MEAN else total
+        return self.over(context, total, *counts[0]) if counts else total
 
     def gather(self, value: PerReplica, axis: int = 0) -> Input:
         """All replicas' values end to end; their sizes along `axis` may differ."""
@@ -263,11 +272,12 @@ class Distribution:
         if op == MEAN:
             self._check_mean(tensors)
         sums = self._cross_device.batch_reduce(self.builder, tensors, devices)
-        if op == SUM or len(self.devices) == 1:
+        count = self._cross_device.num_summed(len(self.devices))
+        if op == SUM or count == 1:
             return sums
         return [
             [
-                self.over(self.at(device), each, len(self.devices))
+                self.over(self.at(device), each, count)
                 for each, device in zip(made, devices, strict=True)
             ]
             for made in sums
@@ -285,11 +295,13 @@ class Distribution:
     def at(self, device: str) -> Context:
         return CrossReplicaContext(self, self.builder.beside(device))
 
-    def over(self, context: Context, value: Any, count: int) -> Input:
+    def over(self, context: Context, value: Any, count: int | Input) -> Input:
         """`value / count`."""
         value = self._valued(value)
         spec = self.builder[value.node].specs[value.port]
-        divisor = context.builder.const(count, spec.dtype, name="truediv/count")
+        divisor = count
+        if not isinstance(divisor, Input):
+            divisor = context.builder.const(divisor, spec.dtype, name="truediv/count")
         return context.builder.op(
             "RealDiv", value, divisor, name="truediv", specs=[spec], T=spec.dtype
         )

@@ -5,7 +5,8 @@
 
 Every worker is a client and master of its own (between-graph): its graph has its own devices only,
 and nothing but collectives joins it with the others (TF `collective_all_reduce_strategy.py`). All
-devices of all workers are one group, whose ranks ask for the same collectives in the same order.
+devices of all workers are one group, whose ranks ask for the same collectives in the same order:
+those of the gradients, then that of the loss, so that each worker knows that of the global batch.
 Before the first step rank 0 broadcasts the values of its variables; from then on all copies take
 the same sums, and stay equal bit by bit.
 
@@ -23,13 +24,7 @@ from tracer.model.graph import HANDLES, Graph, Input, Node
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
-from tracer.strategies.cross_device import (
-    OPTIONS,
-    RING,
-    TREE,
-    CollectiveAllReduce,
-    ReductionToOneDevice,
-)
+from tracer.strategies.cross_device import OPTIONS, RING, TREE, CollectiveAllReduce
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
 from tracer.strategies.inputs.autoshard import AUTOSHARD
@@ -42,13 +37,12 @@ from tracer.strategies.strategy import (
     Role,
     Site,
     Strategy,
-    StrategyError,
     Topology,
     count,
     local_devices,
     refuse,
 )
-from tracer.strategies.values import Copy, DistributedVariable, PerReplica
+from tracer.strategies.values import ON_READ, Copy, DistributedVariable, PerReplica
 
 LOCAL_INIT = "local_init"
 
@@ -100,12 +94,6 @@ class MultiWorkerMirrored(Strategy):
         site: Site,
         building: Building,
     ) -> DistributedStep:
-        if not any(steps):
-            raise StrategyError(
-                f"{site.task} has no rows in a step for which other workers have some: its data "
-                "ended before theirs. Let the data repeat, or let every batch be split among the "
-                "workers (autoshard=DATA)"
-            )
         ranks = Ranks.of(site, self.role(site.task, site.cluster))
         reduction = CollectiveAllReduce(
             ranks.devices,
@@ -139,20 +127,11 @@ class Ranks:
         hint = str(site.options.get("cross_device_ops", RING))
         return cls(tuple(devices), tuple(own), hint, CollectiveKeys())
 
-    def of_workers(self) -> CollectiveAllReduce:
-        """Among the first devices of all workers."""
-        each = len(self.own)
-        return CollectiveAllReduce(
-            self.devices[::each],
-            hint=self.hint,
-            keys=self.keys,
-            ranks=(self.own[0] // each,),
-            between_graphs=True,
-        )
-
 
 class _OneOfMany(StepBuilder):
-    """The step of one worker."""
+    """The step of one worker; its statistics are its own, also those of its only device."""
+
+    of_one_copy = ON_READ
 
     def __init__(
         self,
@@ -177,10 +156,16 @@ class _OneOfMany(StepBuilder):
         return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT)
 
     def _total(self, losses: PerReplica) -> Input:
-        """Over the workers too, so that each of them knows the loss of the global batch."""
-        at = self.distribution.devices[:1]
-        own = ReductionToOneDevice().batch_reduce(self.builder, [losses.values], at)
-        return self._ranks.of_workers().batch_reduce(self.builder, own, at)[0][0]
+        """Over the workers too. All call it the same, be it scaled by their shares or not."""
+        own = []
+        for loss, device in zip(losses.values, self.distribution.devices, strict=True):
+            spec = self._spec(loss)
+            with self.builder.device(device):
+                one = self.builder.op(
+                    "Identity", loss, name="loss/of_replica", specs=[spec], T=spec.dtype
+                )
+            own.append(one)
+        return super()._total(PerReplica(tuple(own)))
 
     def _broadcast(self) -> list[Node]:
         """Every copy becomes what rank 0 has, be it first values or those of a checkpoint."""

@@ -21,7 +21,7 @@ from tracer.capture_graph.state import const
 from tracer.model.graph import Input, Literal, Node, TensorSpec
 from tracer.model.literal import literal_of
 from tracer.strategies.contexts import ReplicaContext, UpdateContext, current
-from tracer.strategies.cross_device import ReductionToOneDevice
+from tracer.strategies.cross_device import STANDS_FOR, ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep, a_step
 from tracer.strategies.distribution import Distribution, creation_of
 from tracer.strategies.replica_names import GRADIENT, SCALED, ReplicaNames, prefix
@@ -46,6 +46,8 @@ class StepBuilder:
     `steps[r]` is of replica r; `shares[r]`: how much its loss counts, 0 where it has no rows. A
     strategy that merges gradients in another way overrides `apply_gradients`.
     """
+
+    of_one_copy = ON_WRITE  #: synchronization of statistics that have one copy in this graph
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class StepBuilder:
                 node.name,
                 spec,
                 tuple(map(Copy, copy_names(node.name, len(devices)), devices)),
-                ON_WRITE if is_trained or len(devices) == 1 else ON_READ,
+                ON_WRITE if is_trained else self.of_one_copy if len(devices) == 1 else ON_READ,
                 NONE if is_trained else _aggregation(spec),
                 node.source,
                 self.distribution,
@@ -337,9 +339,15 @@ class StepBuilder:
 
     def _zero(self, source: Input, replica: int, name: str = "") -> Input:
         """Of the shape of what replicas with rows have there."""
-        zero = zeros(self.template.spec(source))
-        named = f"{prefix(replica)}{name or source.node}"
-        return self._keep(const(named, zero, {}), self.distribution.devices[replica])
+        attrs = {STANDS_FOR: self._gradient_name(source)}
+        named = f"{source.node}/zero_{source.port}" if source.port else source.node
+        zero = const(f"{prefix(replica)}{name or named}", zeros(self.template.spec(source)), attrs)
+        return self._keep(zero, self.distribution.devices[replica])
+
+    def _gradient_name(self, source: Input) -> str:
+        """What the first replica, if it has rows, calls what it gives the others."""
+        has_specs = bool(self.template.graph[source.node].specs)
+        return source.node if has_specs else f"{source.node}/Identity_{source.port}"
 
     def _spec(self, value: Input) -> TensorSpec:
         return self.builder[value.node].specs[value.port]

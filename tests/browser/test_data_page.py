@@ -42,6 +42,21 @@ def open_page(tab: Tab, auto: Run) -> Callable[..., Page]:
     return opened
 
 
+def ends_with_window(page: Page) -> bool:
+    """Nothing is to be scrolled to but within cards, and the lowest ones touch the margin."""
+    return bool(
+        page.evaluate(
+            """() => {
+              const main = document.querySelector("main");
+              const end = main.getBoundingClientRect().bottom;
+              const last = [...document.querySelectorAll("#data-page > div > :last-child")];
+              return main.scrollHeight <= main.clientHeight && last.every((card) =>
+                Math.abs(end - 16 - card.getBoundingClientRect().bottom) < 2);
+            }"""
+        )
+    )
+
+
 def cells(page: Page) -> dict[tuple[int, str], int]:
     """(example, row) → step, as drawn."""
     found = page.evaluate(
@@ -69,6 +84,7 @@ def test_the_page_says_what_became_of_the_policy_and_every_cell_is_a_recount(
     }
     expect(page.locator("td.now")).to_have_count(8)
     expect(page.locator(".tiles").first).to_contain_text("worker:0")
+    assert ends_with_window(page)
     assert not overflow(page)
     assert not axe_faults(page)
 

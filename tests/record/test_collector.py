@@ -14,7 +14,12 @@ from tests.record.receivers import http_receiver
 from tests.record.written_trace import lines_of, read_table, segment_paths, spans_in
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import Manifest, TaskRecord, spans_path
-from tracer.record.collector import CollectorProcess, Orders, start_collector
+from tracer.record.collector import (
+    CollectorProcess,
+    Orders,
+    _waits_for_a_core,
+    start_collector,
+)
 from tracer.record.manifest import read_manifest, write_manifest
 from tracer.record.recorder import FULL_FILES, Recorder
 
@@ -188,3 +193,16 @@ def test_fifty_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     outcome = kill_recorder.run(tmp_path, kills=50, seed=2)
     assert outcome.is_clean, outcome
     assert outcome.ended > 10_000
+
+
+def test_who_wants_a_core_is_waited_for_and_who_is_stopped_is_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"],
+                          stdout=subprocess.PIPE) as busy:  # fmt: skip
+        assert busy.stdout is not None
+        busy.stdout.read(1)
+        assert _waits_for_a_core(busy.pid)
+        busy.send_signal(signal.SIGSTOP)
+        os.waitpid(busy.pid, os.WUNTRACED)
+        assert not _waits_for_a_core(busy.pid)
+        busy.kill()
+    assert not _waits_for_a_core(busy.pid)

@@ -37,6 +37,7 @@ COLLECTOR: Final = "collector"
 TURN_S: Final = 0.5  #: between two turns
 MANY_SPANS: Final = 20_000  #: a turn that wrote so many is followed by the next at once
 ORPHAN_WAIT_S: Final = 10.0  #: how long tasks may outlive the launcher before they count as lost
+MOST_WAITS = 10  #: times the timeout, for a collector that finds no core to run on
 
 log = logging.getLogger(__name__)
 
@@ -101,18 +102,28 @@ class CollectorProcess:
         orders, answers = self._process.stdin, self._process.stdout
         assert orders is not None
         assert answers is not None
+        _let_run(self._process.pid)
         with orders, suppress(BrokenPipeError):
             orders.write(b"stop\n")
         told = b""
         with answers, selectors.DefaultSelector() as selector:
             selector.register(answers, selectors.EVENT_READ)
-            while selector.select(timeout) and (part := answers.read(4096)):
+            while self._is_heard(selector, timeout) and (part := answers.read(4096)):
                 told += part
                 for line in filter(None, part.decode().splitlines()):
                     if not line.startswith("{"):
                         report(line)
         self._end()
         return told
+
+    def _is_heard(self, selector: selectors.BaseSelector, timeout: float) -> bool:
+        """Waits for a word; for longer while it is ready to run and others have the cores."""
+        for _ in range(MOST_WAITS):
+            if selector.select(timeout):
+                return True
+            if not _waits_for_a_core(self._process.pid):
+                return False
+        return False
 
     def _end(self) -> None:
         try:
@@ -268,6 +279,22 @@ def _take_leave(trace: Path, error: str, *, is_orphan: bool) -> None:
                 record.outcome = "lost" if record.outcome == "running" else record.outcome
 
     update_manifest(trace, change)
+
+
+def _let_run(pid: int) -> None:
+    """Takes back what `_yield_to_what_is_traced` did: nothing is traced any more, people wait."""
+    if hasattr(os, "SCHED_IDLE"):
+        with suppress(OSError):  # gone, or not ours to lift (RLIMIT_NICE)
+            os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _waits_for_a_core(pid: int) -> bool:
+    """Whether a process could go on if it had a core: not stopped, and waiting for nothing."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # gone, or a system without /proc
+        return False
+    return told.rpartition(")")[2].split()[0] == "R"
 
 
 def _yield_to_what_is_traced() -> None:

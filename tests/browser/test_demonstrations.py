@@ -229,6 +229,6 @@ def test_a_failed_run_opens_on_its_one_cause_and_the_wave_after_it(
     expect(wrong).to_contain_text("worker:1")
     expect(wrong.locator(".echo.root")).to_have_count(1)
     expect(wrong.locator(".echo:not(.root)")).not_to_have_count(0)
-    wrong.locator("a", has_text="Timeline").click()
+    wrong.locator("a", has_text="Timeline").first.click()
     ready(page)
     expect(page.locator("#strip")).to_contain_text(cause)

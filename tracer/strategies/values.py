@@ -254,7 +254,8 @@ class DistributedVariable:
                 return CrossReplicaContext(self.distribution, self.distribution.builder)
         raise DistributionError(
             f"variable {self.name!r} was made{self.told_where} outside of the strategy's scope and "
-            f"is used {_words(context)}: it has no copy there. Make it inside `with distribution.scope():`"
+            f"is used {_words(context)}: it has no copy there. Make it inside "
+            "`with distribution.scope():`"
         )
 
     def _own(self, context: Context) -> Copy:

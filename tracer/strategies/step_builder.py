@@ -315,12 +315,17 @@ class StepBuilder:
         seen: dict[str, Input] = {}
         for node in parts.evaluation.values():
             if read := parts.read_variable(node.name):
-                variable = self.variables[read]
-                is_own = self._is_own(variable)
-                seen[node.name] = variable.read() if is_own else Input(self._read(variable, 0))
+                seen[node.name] = self._seen_from_outside(self.variables[read])
                 continue
             inputs = tuple(seen.get(s.node, s) for s in node.inputs)
             self._keep(node.with_(inputs=inputs), self.distribution.devices[0])
+
+    def _seen_from_outside(self, variable: DistributedVariable) -> Input:
+        """The first copy, or the mean of those here: others do not evaluate, and would not meet."""
+        if not self._is_own(variable):
+            return Input(self._read(variable, 0))
+        copies = [Input(self._read(variable, copy)) for copy in range(len(variable.copies))]
+        return self._mean(copies, self.distribution.devices[0], variable.aggregation)
 
     def _add_targets(self) -> None:
         """`train` ends when every update has; updates of another device meet there first."""

@@ -18,8 +18,9 @@ DEVICES, CPUS = ("cuda:0", "cuda:0"), ("cpu:0", "cpu:1")
 
 
 def is_long(name: str, strategy: str) -> bool:
-    several = strategy in ("mirrored", "central_storage")
-    return name in LONG or (several and (name, strategy) != ("digits-cnn", "mirrored"))
+    several = strategy in ("mirrored", "multi_worker_mirrored", "central_storage")
+    is_smoke = name == "digits-cnn" and strategy != "central_storage"
+    return name in LONG or (several and not is_smoke)
 
 
 class RecordersClock(FakeClock):

@@ -194,7 +194,7 @@ def test_arrow_keys_carry_a_ring_and_enter_selects(tab: Tab, dashboard: Dashboar
     page.keyboard.press("ArrowDown")
     told(page, f"s => s.focus === '{302:016x}'")
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#timeline-canvas [aria-live]")).to_contain_text("w · 200 ns · waited")
+    expect(page.locator("#timeline-canvas [aria-live]")).to_contain_text("w · 200 ns · wait")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"sel=span:{303:016x}"))
 

@@ -77,6 +77,7 @@ def test_the_example_of_the_readme_trains_as_it_says(tmp_path: Path) -> None:
     assert {"width": "64", "rate": "0.01"}.items() <= options.items()
 
 
+@pytest.mark.slow
 def test_nine_rows_give_batches_of_four_four_and_one(nine: Path) -> None:
     flags = ("--strategy", "one_device", "--steps", "6", "--json", "--out", "t")
     done = tracer("run", "nine:make", *flags, cwd=nine)

@@ -19,6 +19,7 @@ from vizdist.analysis.collectives import (
     collectives,
     formula_bytes,
     has_collectives,
+    hops_of,
     lateness,
     latest,
     of_step,
@@ -137,7 +138,7 @@ def test_after_reduce_scatter_each_chunk_is_whole_once_and_at_the_end_everywhere
     ring: Trace,
 ) -> None:
     one = first(ring)
-    rounds = rounds_of(one)
+    rounds = rounds_of(one, hops_of(ring, one.ranks))
     assert len(rounds) == 2 * (4 - 1)
     cells = cells_of(one, rounds)
     assert cells[0] == [[1, 1, 1, 1]] * 4
@@ -147,8 +148,9 @@ def test_after_reduce_scatter_each_chunk_is_whole_once_and_at_the_end_everywhere
 
 
 def test_up_and_down_a_tree_all_ranks_are_summed(tmp_path: Path) -> None:
-    one = first(run(tmp_path, [[0, 1 * MS, 2 * MS, 3 * MS]], hint="tree"))
-    cells = cells_of(one, rounds_of(one))
+    trace = run(tmp_path, [[0, 1 * MS, 2 * MS, 3 * MS]], hint="tree")
+    one = first(trace)
+    cells = cells_of(one, rounds_of(one, hops_of(trace, one.ranks)))
     assert {count for row in cells[-1] for count in row} == {4}
 
 

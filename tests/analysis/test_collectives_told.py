@@ -8,7 +8,7 @@ def rank(number: int, wait_ns: int, sent_bytes: int) -> Rank:
     place = f"/job:worker/replica:0/task:{number}/device:CPU:0"
     return Rank(
         number, f"worker:{number}", "CPU:0", place, 0, wait_ns, 9_000_000, sent_bytes,
-        is_whole=True, is_failed=False, hops=(), span=f"{number + 10:016x}",
+        is_whole=True, is_failed=False, span=f"{number + 10:016x}",
     )  # fmt: skip
 
 

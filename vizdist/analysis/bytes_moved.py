@@ -10,7 +10,7 @@ from tracer.model.cluster import DeviceName
 from tracer.model.graph_table import NodeRow, input_node
 from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.collectives import collectives
+from vizdist.analysis.collectives import collectives, hops_of
 from vizdist.analysis.keys import key_of, tensor_title
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -126,11 +126,15 @@ def _add_hops(
     """What ranks of collectives sent each other, hop by hop; `used`: steps of devices, of tasks."""
     seen: tuple[dict[Pair, set[int]], ...] = ({}, {})
     broken = {one.number for one in trace.steps if one.trace_lo in torn}
-    for one in collectives(trace):
-        if one.step in broken or (step is not None and one.step != step.number):
-            continue
+    meant = [
+        one
+        for one in collectives(trace)
+        if one.step not in broken and (step is None or one.step == step.number)
+    ]
+    hops = hops_of(trace, (rank for one in meant for rank in one.ranks))
+    for one in meant:
         places = {rank.number: rank.place for rank in one.ranks}
-        for hop in (hop for rank in one.ranks for hop in rank.hops):
+        for hop in (hop for rank in one.ranks for hop in hops.get(rank.span, ())):
             pair = places.get(hop.sender, ""), places.get(hop.receiver, "")
             if all(pair):
                 by_device[pair] = by_device.get(pair, 0) + hop.bytes

@@ -53,7 +53,6 @@ class Rank:
     sent_bytes: int
     is_whole: bool
     is_failed: bool
-    hops: tuple[Hop, ...]  #: by time
     span: str
 
     @property
@@ -118,18 +117,17 @@ def has_collectives(trace: Trace) -> bool:
 
 @kept()
 def collectives(trace: Trace) -> tuple[Collective, ...]:
-    """All that ran in steps, by step and by time; hops are those of `hops_of`."""
+    """All that ran in steps, by step and by time."""
     spans = trace.all
     kinds = [kind for kind in spans.words["kind"] if kind.startswith(_PREFIX) and kind != _HOP]
     places = np.flatnonzero(spans.is_kind(*kinds)) if kinds else np.empty(0, np.int64)
     told = trace.attributes(places.tolist())
-    hops = _hops(trace)
     joined: dict[tuple[str, ...], list[tuple[int, Rank]]] = defaultdict(list)
     own = spans.take(places)
     kind_of, tasks, lanes = own.text("kind"), own.task, own.lane
     for at, place in enumerate(places.tolist()):
         attributes = told.get(place, {})
-        rank = _rank(own, at, str(tasks[at]), str(lanes[at]), attributes, hops)
+        rank = _rank(own, at, str(tasks[at]), str(lanes[at]), attributes)
         key = (str(int(own.step[at])), str(kind_of[at]), *_identity(attributes))
         joined[key].append((place, rank))
     found = [_collective(key, members, told) for key, members in joined.items()]
@@ -142,15 +140,7 @@ def _identity(attributes: Mapping[str, Any]) -> tuple[str, str, str]:
     return group, instance, execution
 
 
-def _rank(
-    own: Spans,
-    at: int,
-    task: str,
-    lane: str,
-    attributes: Mapping[str, Any],
-    hops: Mapping[int, list[Hop]],
-) -> Rank:
-    span = int(own.span[at])
+def _rank(own: Spans, at: int, task: str, lane: str, attributes: Mapping[str, Any]) -> Rank:
     flags = int(own.flags[at])
     return Rank(
         number=int(attributes.get(_OWN + "rank", 0)),
@@ -163,8 +153,7 @@ def _rank(
         sent_bytes=int(own.bytes[at]),
         is_whole=not flags & Flag.UNFINISHED,
         is_failed=bool(flags & Flag.ERROR),
-        hops=tuple(sorted(hops.get(span, ()), key=lambda hop: hop.start)),
-        span=hex_id(span),
+        span=hex_id(int(own.span[at])),
     )
 
 
@@ -190,13 +179,15 @@ def _collective(
     )
 
 
-def _hops(trace: Trace) -> Mapping[int, list[Hop]]:
-    """Span of a rank → its hops."""
-    places = np.flatnonzero(trace.all.is_kind(_HOP))
+def hops_of(trace: Trace, ranks: Iterable[Rank]) -> Mapping[str, Sequence[Hop]]:
+    """Span of a rank → its hops, by time. Their attributes are read from the span files."""
+    meant = np.array([int(rank.span, 16) for rank in ranks], np.uint64)
+    is_meant = trace.all.is_kind(_HOP) & np.isin(trace.all.parent, meant)
+    places = np.flatnonzero(is_meant)
     told = trace.attributes(places.tolist())
     own = trace.all.take(places)
-    found: dict[int, list[Hop]] = defaultdict(list)
-    for at, place in enumerate(places.tolist()):
+    found: dict[str, list[Hop]] = defaultdict(list)
+    for at, place in sorted(enumerate(places.tolist()), key=lambda one: int(own.start[one[0]])):
         attributes = told.get(place, {})
         numbers = {n: int(attributes.get(_OWN + n, 0)) for n in ("chunk", "sender", "receiver")}
         hop = Hop(
@@ -208,7 +199,7 @@ def _hops(trace: Trace) -> Mapping[int, list[Hop]]:
             span=hex_id(int(own.span[at])),
             **numbers,
         )
-        found[int(own.parent[at])].append(hop)
+        found[hex_id(int(own.parent[at]))].append(hop)
     return found
 
 

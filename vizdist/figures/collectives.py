@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vizdist.analysis.collectives import Collective, Hop, Rank
+from vizdist.analysis.collectives import Collective, Hop, Rank, hops_of
 from vizdist.figures.call_lines import time_text
 from vizdist.figures.lanes import Json, bar, lane, picture, work_bars
 from vizdist.i18n import Lang, t
@@ -26,7 +26,8 @@ def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
     end = max([step.end for step in steps] + [one.end])
     busy = trace.all.take(_places(trace, steps))
     busy = busy.take(busy.is_kind("op.run"))
-    rounds = rounds_of(one)
+    hops = hops_of(trace, one.ranks)
+    rounds = rounds_of(one, hops)
     return {
         "arrival": picture(
             end - begin,
@@ -43,7 +44,7 @@ def picture_of(trace: Trace, one: Collective, lang: Lang) -> Json:
         ],
         "rounds": [_round(at, rounds, lang) for at in range(len(rounds))],
         "cells": cells_of(one, rounds),
-        "hops": [[_hop(hop, one) for hop in rank.hops] for rank in one.ranks],
+        "hops": [[_hop(hop, one) for hop in hops.get(rank.span, ())] for rank in one.ranks],
         "words": {
             name: t(f"collectives.{key}", lang)
             for name, key in (("no_hops", "no_hops"), ("before", "ring.before"))
@@ -82,12 +83,13 @@ def _arrival(rank: Rank, busy: Spans, window: tuple[int, int], lang: Lang) -> Js
     return lane(title, rank.title, bars, is_torn=not rank.is_whole or rank.is_failed)
 
 
-def rounds_of(one: Collective) -> list[list[Hop]]:
+def rounds_of(one: Collective, hops: Mapping[str, Sequence[Hop]]) -> list[list[Hop]]:
     """Hops that belong together: the k-th of every rank on a ring, else one after the other."""
-    counts = {len(rank.hops) for rank in one.ranks}
+    by_rank = [hops.get(rank.span, ()) for rank in one.ranks]
+    counts = set(map(len, by_rank))
     if one.algorithm == "ring" and len(counts) == 1:
-        return [list(hops) for hops in zip(*(rank.hops for rank in one.ranks), strict=True)]
-    return [[hop] for hop in _in_turn([hop for rank in one.ranks for hop in rank.hops])]
+        return [list(together) for together in zip(*by_rank, strict=True)]
+    return [[hop] for hop in _in_turn([hop for own in by_rank for hop in own])]
 
 
 def _in_turn(hops: Sequence[Hop]) -> list[Hop]:

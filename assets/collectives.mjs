@@ -2,7 +2,7 @@
 // comes from the server as numbers; `node --test` can ask the pure parts.
 
 import { bar, drawLanes, fill, rowsIn } from "./lanes.mjs";
-import { element, said } from "./svg.mjs";
+import { clickByKey, element, said } from "./svg.mjs";
 import { equal, formatSelection, visit } from "./selection.mjs";
 
 const PICTURES = ["arrival", "ring", "hops"];
@@ -227,13 +227,7 @@ function click({ target }) {
   }
 }
 
-function press(event) {
-  const shape = event.target.closest?.("#collectives-page svg [role=button]");
-  if (shape && ["Enter", " "].includes(event.key)) {
-    event.preventDefault();
-    shape.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-  }
-}
+const press = (event) => clickByKey(event, "#collectives-page svg [role=button]");
 
 function change({ target }) {
   if (target.id !== "collectives-select") return;

@@ -1,7 +1,7 @@
 // Lanes of bars over one time axis, as SVG: vizdist/figures/lanes.py says what is in them.
 
 import { keepFocus } from "./focus.mjs";
-import { element, said } from "./svg.mjs";
+import { element, hatch, said } from "./svg.mjs";
 
 const LEFT = 118; // px of the names
 const TOP = 24; // px of the ticks
@@ -16,9 +16,9 @@ export function rowsIn(count, top, bottom) {
 }
 
 /** As many of the ticks as have room for their words: all, or every second, third … of them. */
-export function apart(ticks, x) {
+export function apart(ticks, x, room = 62) {
   const gap = ticks.length > 1 ? x(ticks[1][0]) - x(ticks[0][0]) : 1;
-  const every = Math.max(1, Math.ceil(62 / Math.max(gap, 1)));
+  const every = Math.max(1, Math.ceil(room / Math.max(gap, 1)));
   return ticks.filter((_, at) => at % every === 0);
 }
 
@@ -53,14 +53,8 @@ export function drawLanes(host, picture, sel) {
 export function fill(host, shapes) {
   const { clientWidth: width, clientHeight: height } = host;
   const size = { width, height, viewBox: `0 0 ${width} ${height}`, class: "lanes" };
-  const draw = () => host.replaceChildren(element("svg", size, [hatch(), ...shapes]));
+  const draw = () => host.replaceChildren(element("svg", size, [hatch("wait-hatch"), ...shapes]));
   keepFocus(host, ["data-sel"], draw, "[role=button]");
-}
-
-function hatch() {
-  const lines = element("path", { d: "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", class: "hatch-line" });
-  const shape = { id: "wait-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
-  return element("defs", {}, [element("pattern", shape, [lines])]);
 }
 
 function tick(x, text, bottom, width) {

@@ -3,6 +3,7 @@
 
 import { keepFocus } from "./focus.mjs";
 import { equal, taskIn, visit } from "./selection.mjs";
+import { clickByKey } from "./svg.mjs";
 import { drawSequence, layOut, measurer } from "./sequence.mjs";
 
 const keep = () => window.dash_clientside.no_update;
@@ -116,11 +117,7 @@ function walk(event) {
 function press(event) {
   if (!page()?.contains(event.target)) return;
   walk(event);
-  const shape = event.target.closest?.("#rendezvous-sequence [role=button]");
-  if (shape && (event.key === "Enter" || event.key === " ")) {
-    event.preventDefault();
-    shape.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-  }
+  clickByKey(event, "#rendezvous-sequence [role=button]");
 }
 
 const ACTIVE = "[data-bundle], [data-edge], [data-page], [data-faces] [role=radio]";

@@ -2,6 +2,7 @@
 // `layOut` is pure, so that `node --test` can ask it; `drawSequence` puts what it says into SVG.
 
 import { font, textWidth } from "./core.mjs";
+import { element, hatch, said } from "./svg.mjs";
 import { labelText, placeLabels } from "./sequence_labels.mjs";
 
 const TOP = 46; // px of the lifelines' heads
@@ -136,17 +137,6 @@ function barsOf(unit, place) {
 
 // SVG
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function element(name, attributes, children = []) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  made.append(...children);
-  return made;
-}
-
-const said = (name, attributes, text) => element(name, attributes, [text]);
-
 /** Replaces what `host` shows. */
 export function drawSequence(host, drawn, words) {
   const { width, height } = drawn;
@@ -157,13 +147,7 @@ export function drawSequence(host, drawn, words) {
     element("g", { "aria-hidden": true }, drawn.units.flatMap(labelParts)),
   ];
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
-  host.replaceChildren(element("svg", size, [pattern(), ...parts]));
-}
-
-function pattern() {
-  const lines = element("path", { d: "M-1 7L7 -1M-1 1L1 -1M5 7L7 5", class: "hatch-line" });
-  const shape = { id: "held-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
-  return element("defs", {}, [element("pattern", shape, [lines])]);
+  host.replaceChildren(element("svg", size, [hatch("held-hatch"), ...parts]));
 }
 
 function tickParts({ text, y }, width) {

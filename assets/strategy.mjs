@@ -2,6 +2,7 @@
 
 import { drawLanes } from "./lanes.mjs";
 import { formatSelection } from "./selection.mjs";
+import { clickByKey } from "./svg.mjs";
 
 const state = { pictures: {}, sel: "", page: null };
 
@@ -16,12 +17,7 @@ function draw() {
   }
 }
 
-function press(event) {
-  const shape = event.target.closest?.("#strategy-page svg [role=button]");
-  if (!shape || !["Enter", " "].includes(event.key)) return;
-  event.preventDefault();
-  shape.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-}
+const press = (event) => clickByKey(event, "#strategy-page svg [role=button]");
 
 /** Callback: what to draw, and what is selected. */
 export function show(build, run, sel) {

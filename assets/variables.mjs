@@ -1,8 +1,8 @@
 // The Variables page: prints of copies, and the versions of one variable as a staircase.
 
-import { fill } from "./lanes.mjs";
+import { apart, fill } from "./lanes.mjs";
 import { formatSelection } from "./selection.mjs";
-import { element, said } from "./svg.mjs";
+import { clickByKey, element, said } from "./svg.mjs";
 
 const [LEFT, RIGHT, TOP, FOOT] = [46, 26, 26, 14]; // px round the staircase
 const state = { picture: null, sel: "", page: null };
@@ -70,22 +70,17 @@ function drawStairs() {
   const x = (ns) => LEFT + (ns / total) * (width - LEFT - RIGHT);
   const y = (version) => height - FOOT
     - ((version - first) / Math.max(last - first, 1)) * (height - FOOT - TOP);
+  const end = legendStart(width) - 30;
   const d = stepsOf(marks, first, total).map(([at, v]) => `${x(at)} ${y(v)}`).join("L");
   fill(host, [
     ...levelsOf(first, last, height - FOOT - TOP).flatMap((level) => levelParts(level, y, width)),
-    ...ticksApart(picture.ticks, x, legendStart(width) - 30).map(([ns, text]) => said("text",
+    ...apart(picture.ticks, x, 70).filter(([ns]) => x(ns) < end).map(([ns, text]) => said("text",
       { class: "tick-text", x: x(ns), y: 12, "text-anchor": "middle" }, text)),
     element("path", { class: "stairs", d: `M${d}` }),
     ...links.map(([read, apply]) => linkPart(marks[read], marks[apply], x, y)),
     ...marks.map((mark) => markPart(mark, x(mark.at), y(mark.version))),
     ...picture.clients.slice(0, FEW).flatMap((client, at) => legendParts(client, at, width)),
   ]);
-}
-
-function ticksApart(ticks, x, end) {
-  const gap = ticks.length > 1 ? x(ticks[1][0]) - x(ticks[0][0]) : 1;
-  const every = Math.max(1, Math.ceil(70 / gap));
-  return ticks.filter(([ns], at) => at % every === 0 && x(ns) < end);
 }
 
 const LEGEND = 96; // px of a client's name
@@ -132,12 +127,7 @@ function click({ target }) {
   if (one) window.dash_clientside.set_props("variables-which", { data: one.dataset.variable });
 }
 
-function press(event) {
-  const shape = event.target.closest?.("#variables-page svg [role=button]");
-  if (!shape || !["Enter", " "].includes(event.key)) return;
-  event.preventDefault();
-  shape.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-}
+const press = (event) => clickByKey(event, "#variables-page svg [role=button]");
 
 /** Callback: what to draw, and what is selected; `_copies` came anew, with prints to draw. */
 export function show(picture, _copies, sel) {

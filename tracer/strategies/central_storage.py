@@ -10,49 +10,27 @@ Variables are on the CPU, or on the GPU where there is one only (TF `central_sto
 gradient back: with many replicas all of it passes one device.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tracer.capture_graph.capture import CapturedStep
-from tracer.model.cluster import LOCALHOST, ClusterSpec, TaskName
+from tracer.model.cluster import LOCALHOST, TaskName
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option
 from tracer.strategies.cross_device import ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
 from tracer.strategies.inputs.autoshard import AUTOSHARD
-from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import Mirrored, replica_devices
 from tracer.strategies.step_builder import StepBuilder
-from tracer.strategies.strategy import (
-    DatasetOf,
-    Role,
-    Site,
-    Strategy,
-    Topology,
-    local_cluster,
-    local_devices,
-)
+from tracer.strategies.strategy import Site
 
 
-class CentralStorage(Strategy):
+class CentralStorage(Mirrored):
+    """Tasks, devices and data are those of mirrored replicas."""
+
     name = "central_storage"
     says = "One task, variables on one device: every replica reads them, one update takes the sum."
     options: Mapping[str, Option] = AUTOSHARD
-    is_local = True
-
-    def cluster(self, topology: Topology) -> ClusterSpec:
-        return local_cluster(topology, self.name)
-
-    def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
-        del task
-        return local_devices(topology, default=2)
-
-    def role(self, task: TaskName, cluster: ClusterSpec) -> Role:
-        del task, cluster
-        return Role(is_client=True, is_chief=True)
-
-    def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
-        return Mirrored().inputs(dataset_of, site)
 
     def build(
         self,

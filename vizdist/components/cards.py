@@ -30,9 +30,12 @@ def rich(key: str, lang: Lang, **values: object) -> list[Component | str]:
     return [html.B(part) if bold else part for part, bold in parts]
 
 
-def card(title: str, body: Children, *, name: str = "", note: str = "") -> Component:
-    """A titled panel; `name` is its class."""
-    heading = html.H2([title, html.Small(note)] if note else title)
+def card(
+    title: str, body: Children, *, name: str = "", note: str = "", note_id: str = ""
+) -> Component:
+    """A titled panel; `name` is its class. A note with an id may be filled in later."""
+    beside = html.Small(note, id=note_id) if note_id else html.Small(note) if note else None
+    heading = html.H2([title, beside] if beside is not None else title)
     return html.Section([heading, html.Div(body, className="card-body")], className=f"card {name}")
 
 
@@ -59,6 +62,13 @@ def swatch(name: str) -> Component:
 def empty(title: str, next_step: Children, *actions: Component) -> Component:
     """What is missing, and what to do about it."""
     return html.Div([html.H2(title), html.P(next_step), *actions], className="empty", role="status")
+
+
+def bare(heading: str, missing: str, next_step: str) -> Component:
+    """A page of a run that has nothing for it; while the run goes on it may yet come."""
+    waits: dict[str, Any] = {"data-bare": "step"}
+    words = [html.H1(heading, className="unseen"), empty(missing, next_step)]
+    return html.Div(words, className="reading alone", **waits)
 
 
 def not_there(lang: Lang, what: str, **values: object) -> Component:

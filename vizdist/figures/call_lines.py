@@ -30,7 +30,7 @@ def call_lines(found: CallSequence, lang: Lang) -> Json:
         "lifelines": [_lifeline(name, found, lang) for name in found.lifelines],
         "local": t("rendezvous.calls.local", lang) if found.is_local else "",
         "bundles": [_bundle(at, bundle, lang) for at, bundle in enumerate(found.bundles)],
-        "ticks": [[ns, time_text(ns)] for ns in _ticks(found.step.duration)],
+        "ticks": [[ns, time_text(ns)] for ns in round_times(found.step.duration)],
         "words": {key: t(f"rendezvous.calls.{key}", lang) for key in ("open", "fold")},
     }
 
@@ -139,7 +139,7 @@ def _reply(call: Call, lang: Lang) -> str:
     return f"{call.tensor}, {size(call.bytes)}" if call.bytes else call.tensor
 
 
-def _ticks(total_ns: int, most: int = 6) -> list[int]:
+def round_times(total_ns: int, most: int = 6) -> list[int]:
     """Round times of a step, from 0."""
     power = 10 ** len(str(max(total_ns // most, 1)))
     steps = (power * part // 10 for part in (1, 2, 5, 10))

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from vizdist.analysis.replicas import runs_on
 from vizdist.analysis.waiting import union
-from vizdist.figures.call_lines import time_text
+from vizdist.figures.call_lines import round_times, time_text
 from vizdist.figures.timeline import COMPUTE, HUES, UPDATE, hues_of
 from vizdist.store.spans import Spans
 
@@ -33,17 +33,8 @@ def lane(title: str, where: str, bars: Sequence[Bar], **more: Any) -> Json:
 
 
 def picture(total: int, lanes: Sequence[Json], **more: Any) -> Json:
-    ticks = [[ns, time_text(ns)] for ns in ticks_of(total)]
+    ticks = [[ns, time_text(ns)] for ns in round_times(total)]
     return {"total": total, "ticks": ticks, "lanes": list(lanes), **more}
-
-
-def ticks_of(total: int) -> list[int]:
-    """Round instants, four to eight of them."""
-    if total < 10:
-        return [0]
-    unit = 10 ** (len(str(total)) - 1)
-    every = next(n * unit // 10 for n in (20, 10, 5, 2, 1) if total >= 4 * n * unit // 10)
-    return list(range(0, total + 1, every))
 
 
 def work_bars(busy: Spans, task: str, device: str, window: tuple[int, int]) -> list[Bar]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vizdist.analysis.variables import Access
-from vizdist.figures.call_lines import time_text
-from vizdist.figures.lanes import ticks_of
+from vizdist.figures.call_lines import round_times, time_text
 from vizdist.i18n import Lang, t
 
 Json = dict[str, Any]
@@ -26,7 +25,7 @@ def staircase(found: Sequence[Access], number: int, lang: Lang) -> Json | None:
     first = min(one.version for one in shown)
     return {
         "total": max(end - begin, 1),
-        "ticks": [[ns, time_text(ns)] for ns in ticks_of(end - begin)],
+        "ticks": [[ns, time_text(ns)] for ns in round_times(end - begin)],
         "clients": clients,
         "first": first,
         "last": max(one.version for one in shown),

@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.collectives import has_collectives, lateness, of_step
 from vizdist.analysis.steps import shown_step
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import Children, empty, icon, says
+from vizdist.components.cards import Children, bare, card, icon, says
 from vizdist.components.collective_cards import (
     chooser,
     chosen,
@@ -30,10 +30,11 @@ PATH = "/t/{trace}/collectives"
 def layout(library: Library, view: View) -> Component:
     trace, lang = library.open(view.trace), view.lang
     if not has_collectives(trace):
-        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        heading = html.H1(t("collectives.title", lang, trace=trace.title), className="unseen")
-        words = empty(t("collectives.none", lang), t("collectives.none_next", lang))
-        return html.Div([heading, words], className="reading alone", **waits)
+        return bare(
+            t("collectives.title", lang, trace=trace.title),
+            t("collectives.none", lang),
+            t("collectives.none_next", lang),
+        )
     picture = says(t("collectives.arrival.picture", lang), role="group")
     ring = says(t("collectives.ring.picture", lang), role="group")
     hops = says(t("collectives.hops.picture", lang), role="group")
@@ -58,9 +59,8 @@ def layout(library: Library, view: View) -> Component:
 
 
 def _card(name: str, body: Children, lang: Lang) -> Component:
-    note = html.Small(t(f"collectives.{name}.note", lang), id=f"collectives-{name}-note")
-    title = html.H2([t(f"collectives.{name}.title", lang), note])
-    return html.Section([title, html.Div(body, className="card-body")], className=f"card {name}")
+    title, note = (t(f"collectives.{name}.{part}", lang) for part in ("title", "note"))
+    return card(title, body, name=name, note=note, note_id=f"collectives-{name}-note")
 
 
 def _transport(lang: Lang) -> list[Component]:

@@ -11,7 +11,7 @@ from vizdist.analysis.mean_of_means import mean_of_means
 from vizdist.analysis.steps import shown_step
 from vizdist.analysis.who_saw_what import Data, batch_sizes, has_data, who_saw_what
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import card, empty, rich, says
+from vizdist.components.cards import bare, card, rich, says
 from vizdist.components.charts import chart
 from vizdist.components.data_cards import cuts, grid_of, means_of, policies, refusal, sentence
 from vizdist.components.proof import evidence
@@ -30,10 +30,11 @@ FILLED = ("head", "said", "grid", "policy", "cut", "means")
 def layout(library: Library, view: View) -> Component:
     trace, lang = library.open(view.trace), view.lang
     if not has_data(trace):
-        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        heading = html.H1(t("data.title", lang, trace=trace.title), className="unseen")
-        words = empty(t("data.none", lang), t("data.none_next", lang))
-        return html.Div([heading, words], className="reading alone", **waits)
+        return bare(
+            t("data.title", lang, trace=trace.title),
+            t("data.none", lang),
+            t("data.none_next", lang),
+        )
     said, grid, policy, cut, means = (
         card(t(f"data.{name}.title", lang), _body(name, lang), name=f"of-{name}",
              note=t(f"data.{name}.note", lang))

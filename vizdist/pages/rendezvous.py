@@ -17,7 +17,7 @@ from vizdist.analysis.steps import clients_of, shown_step
 from vizdist.components.cache_strips import cache_strips_table
 from vizdist.components.call_table import call_table
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import Children, empty, rich, says
+from vizdist.components.cards import Children, bare, rich, says
 from vizdist.components.link_matrix import link_matrices
 from vizdist.components.mailbox_list import mailbox_list
 from vizdist.components.toolbar import choice
@@ -41,10 +41,7 @@ def layout(library: Library, view: View) -> Component:
     why = _nothing(trace)
     if why:
         title, next_step = (t(f"rendezvous.{why}{part}", view.lang) for part in ("", "_next"))
-        words = empty(title, next_step)
-        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        heading = html.H1(t("rendezvous.title", view.lang, trace=trace.title), className="unseen")
-        return html.Div([heading, words], className="reading alone", **waits)
+        return bare(t("rendezvous.title", view.lang, trace=trace.title), title, next_step)
     lang = view.lang
     mail = _card("mail", [*_tools(lang), html.Div(id="rendezvous-mail", className="mail")], lang)
     parts = [

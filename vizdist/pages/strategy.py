@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.replicas import builds, mechanisms, overlap, works
 from vizdist.analysis.steps import clients_of, shown_step
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import Children, empty, says
+from vizdist.components.cards import Children, bare, card, says
 from vizdist.components.strategy_cards import (
     build_sentence,
     facts,
@@ -28,10 +28,11 @@ PATH = "/t/{trace}/strategy"
 def layout(library: Library, view: View) -> Component:
     trace, lang = library.open(view.trace), view.lang
     if not trace.steps:
-        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        heading = html.H1(t("strategy.title", lang, trace=trace.title), className="unseen")
-        words = empty(t("strategy.no_steps", lang), t("strategy.no_steps_next", lang))
-        return html.Div([heading, words], className="reading alone", **waits)
+        return bare(
+            t("strategy.title", lang, trace=trace.title),
+            t("strategy.no_steps", lang),
+            t("strategy.no_steps_next", lang),
+        )
     scrolls: dict[str, Any] = {"data-scrolls": ""}
     parts = [
         html.Div([html.H1(id="strategy-head"), html.Dl(id="strategy-facts", className="facts-row")],
@@ -56,9 +57,8 @@ def _drawing(name: str, lang: Lang) -> Component:
 
 
 def _card(name: str, body: Children, lang: Lang) -> Component:
-    title = html.H2([t(f"strategy.{name}.title", lang),
-                     html.Small(t(f"strategy.{name}.note", lang))])  # fmt: skip
-    return html.Section([title, html.Div(body, className="card-body")], className=f"card {name}")
+    title, note = (t(f"strategy.{name}.{part}", lang) for part in ("title", "note"))
+    return card(title, body, name=name, note=note)
 
 
 def register(app: Dash, library: Library) -> None:

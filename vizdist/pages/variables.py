@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.steps import shown_step
 from vizdist.analysis.variables import Variable, accesses, variables
 from vizdist.components.callbacks import callback, clientside
-from vizdist.components.cards import Children, empty, says
+from vizdist.components.cards import Children, bare, card, says
 from vizdist.components.variable_cards import (
     copies_table,
     headline,
@@ -28,10 +28,11 @@ def layout(library: Library, view: View) -> Component:
     trace, lang = library.open(view.trace), view.lang
     number = shown_step(trace, None)
     if number is None or not variables(trace, number):
-        waits: dict[str, Any] = {"data-bare": "step"}  # while the run goes on it may yet come
-        heading = html.H1(t("variables.title", lang, trace=trace.title), className="unseen")
-        words = empty(t("variables.none", lang), t("variables.none_next", lang))
-        return html.Div([heading, words], className="reading alone", **waits)
+        return bare(
+            t("variables.title", lang, trace=trace.title),
+            t("variables.none", lang),
+            t("variables.none_next", lang),
+        )
     stairs = says(t("variables.stairs.picture", lang), role="group")
     scrolls: dict[str, Any] = {"data-scrolls": ""}
     note = html.P(id="variables-policy-says", className="says")
@@ -48,9 +49,8 @@ def layout(library: Library, view: View) -> Component:
 
 
 def _card(name: str, body: Children, lang: Lang) -> Component:
-    title = html.H2([t(f"variables.{name}.title", lang),
-                     html.Small(t(f"variables.{name}.note", lang))])  # fmt: skip
-    return html.Section([title, html.Div(body, className="card-body")], className=f"card {name}")
+    title, note = (t(f"variables.{name}.{part}", lang) for part in ("title", "note"))
+    return card(title, body, name=name, note=note)
 
 
 def _meant(found: tuple[Variable, ...], wanted: str | None) -> Variable:

@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.analysis.sample_run import EPOCH, ended
 from tests.strategies.inputs_golden import elements, rows
 from tracer.model.step import trace_of_step
 from tracer.model.trace_folder import Manifest, TaskRecord
 from tracer.record.clock import FakeClock
-from tracer.record.manifest import update_manifest, write_manifest
+from tracer.record.manifest import write_manifest
 from tracer.record.recorder import Recorder
-from tracer.record.sink import Sink
 from tracer.runtime.interfaces import StepError
 from tracer.strategies.inputs.dataset import Dataset
 from tracer.strategies.inputs.distribute import distribute_dataset
 from tracer.strategies.inputs.next_input import next_input
-from vizdist.store.trace import Trace, open_trace
+from vizdist.store.trace import Trace
 
-EPOCH = 1_700_000_000_000_000_000
 STEP_NS = 10_000
 
 
@@ -57,15 +56,4 @@ def data_run(
                     each = losses[number - 1]
                     span.set("vizdist.replica.losses", each)
                     span.set("vizdist.loss", float(each.split(",")[0]))
-    sink = Sink(folder, scratch)
-    sink.turn(EPOCH + 1_000_000, at_end=True)
-    sink.tell()
-    sink.close()
-
-    def tell(told: Manifest) -> None:
-        for task in told.tasks:
-            task.outcome = "done"
-        told.outcome = "done"
-
-    update_manifest(folder, tell)
-    return open_trace(folder)
+    return ended(folder, scratch)

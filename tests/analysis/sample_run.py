@@ -40,6 +40,11 @@ def sample_run(folder: Path, **manifest: object) -> Trace:
         _record_graph(worker, index)
         for number in (1, 2, 3):
             _record_step(worker, ps, index, number)
+    return ended(folder, scratch, **manifest)
+
+
+def ended(folder: Path, scratch: Path, **manifest: object) -> Trace:
+    """The trace of what recorders left in `scratch`: all tasks are done, as is the run."""
     sink = Sink(folder, scratch)
     sink.turn(EPOCH + 1_000_000, at_end=True)
     sink.tell()

@@ -99,6 +99,24 @@ def forget(master: MasterInterface) -> None:
     master.reset()
 
 
+def losing_at_the_start(code: str, message: str) -> Callable[[MasterInterface], Line]:
+    """All is lost once, when the client has lined up for its first step."""
+
+    def line_of(master: MasterInterface) -> Line:
+        starts: list[Ready] = []
+
+        def line_up(ready: Ready) -> int:
+            starts.append(ready)
+            if len(starts) == 1:
+                forget(master)
+                raise StepError(code, message)
+            return ready.step
+
+        return Line(line_up=line_up, recover=lambda _: Round(leads=True, has_begun=False))
+
+    return line_of
+
+
 def test_after_a_loss_of_variables_it_goes_back_to_the_last_checkpoint(
     strategy: str, whole: Run, tmp_path: Path
 ) -> None:
@@ -132,20 +150,8 @@ def test_without_a_checkpoint_lost_variables_end_the_run_by_name() -> None:
 
 def test_variables_lost_before_the_first_step_are_made_anew(strategy: str, whole: Run) -> None:
     """Nothing is undone by that; the client had lined up when it heard of the loss."""
-
-    def line_of(master: MasterInterface) -> Line:
-        starts: list[Ready] = []
-
-        def line_up(ready: Ready) -> int:
-            starts.append(ready)
-            if len(starts) == 1:
-                forget(master)
-                raise StepError("ABORTED", "a task of this session died and is started again")
-            return ready.step
-
-        return Line(line_up=line_up, recover=lambda _: Round(leads=True, has_begun=False))
-
-    run = trained(with_adam(), strategy, 12, line_of=line_of)
+    died = "a task of this session died and is started again"
+    run = trained(with_adam(), strategy, 12, line_of=losing_at_the_start("ABORTED", died))
     assert run.fitted.losses == whole.fitted.losses
     assert same(run, whole)
 

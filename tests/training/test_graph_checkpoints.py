@@ -10,14 +10,14 @@ import pytest
 
 from tests.clusters import running_cluster
 from tests.fakes import SpanData
-from tests.training.test_checkpoints import forget, losing
+from tests.training.test_checkpoints import forget, losing, losing_at_the_start
 from tracer.model.graph_json import graph_file_from_json
 from tracer.ops.tensor_file import TensorFile
 from tracer.passes.placer import BY_RULE
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.training.checkpoint import Checkpoints
 from tracer.training.graph_trainer import GraphTrainer, variables_of_steps
-from tracer.training.line import NO_LINE, Line, Ready, Round
+from tracer.training.line import NO_LINE, Line
 from tracer.training.trainer import Fit, sessions_of
 from tracer.workloads.graph_workload import GraphWorkload
 from tracer.workloads.model_parallel_mlp import workload
@@ -119,20 +119,10 @@ def test_without_a_checkpoint_a_graph_ends_with_the_names_of_what_it_lost() -> N
 
 def test_variables_of_a_graph_lost_before_its_first_step_are_made_anew() -> None:
     """Nothing is undone by that: `init` runs again."""
-    graph = GRAPHS["resource variables"]()
-
-    def line_of(master: MasterInterface) -> Line:
-        starts: list[Ready] = []
-
-        def line_up(ready: Ready) -> int:
-            starts.append(ready)
-            if len(starts) == 1:
-                forget(master)
-                raise StepError("UNAVAILABLE", "the connection ended")
-            return ready.step
-
-        return Line(line_up=line_up, recover=lambda _: Round(leads=True, has_begun=False))
-
+    graph, line_of = (
+        GRAPHS["resource variables"](),
+        losing_at_the_start("UNAVAILABLE", "the connection ended"),
+    )
     assert run(graph, 3, line_of=line_of)[0] == run(graph, 3)[0]
 
 

@@ -6,11 +6,13 @@ depends on each one's own text, so the split is the same wherever the text is.
 """
 
 import ast
+import gc
 import sysconfig
 import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -39,6 +41,7 @@ MODULES = (
 )
 ALPHABET = "\n" + "".join(map(chr, range(ord(" "), ord("~") + 1)))
 _HELD_OUT = 10  #: one docstring in so many
+_PARSING = Lock()
 
 
 def docstrings() -> Iterator[str]:
@@ -47,7 +50,7 @@ def docstrings() -> Iterator[str]:
     for name in MODULES:
         path = library / name
         try:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = _parsed(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise Refusal(
                 f"char-transformer reads the sources of Python's standard library, and {path} "
@@ -58,6 +61,22 @@ def docstrings() -> Iterator[str]:
                 text = ast.get_docstring(node) or ""
                 if kept := "".join(letter for letter in text if letter in ALPHABET):
                     yield kept
+
+
+def _parsed(text: str) -> ast.Module:
+    """Parsed with no garbage collection meanwhile, which lets others run and parse.
+
+    Before Python 3.11.8 all count their depth in one place, and who was interrupted ends with a
+    SystemError.
+    """
+    with _PARSING:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return ast.parse(text)
+        finally:
+            if was_on:
+                gc.enable()
 
 
 @cache

@@ -13,27 +13,32 @@ import numpy as np
 from vizdist.analysis.kept import kept
 from vizdist.analysis.recv_parts import value_at
 from vizdist.analysis.waiting import stood
-from vizdist.store.segments import Array
+from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
 from vizdist.store.tiles import TileSet, pixel_edges
 from vizdist.store.trace import Trace
 
 
 class Intervals:
-    """Sorted intervals that do not overlap; ns."""
+    """Sorted intervals that do not overlap; ns. Kept for every span: two numbers each, no more."""
 
     def __init__(self, starts: Array, ends: Array) -> None:
         is_real = ends > starts
-        self.starts, self.ends = starts[is_real], ends[is_real]
-        self._total = np.append(0, np.cumsum(self.ends - self.starts))
+        self._starts = starts[is_real]
+        self._total = np.zeros(len(self._starts) + 1, np.int64)
+        np.cumsum(ends[is_real] - self._starts, out=self._total[1:])
 
     def before(self, instants: Array) -> Array:
         """ns of the intervals that lie before each instant."""
-        count = np.searchsorted(self.starts, instants)
-        if not len(self.ends):
+        if not len(self._starts):
             return np.zeros(len(instants), np.int64)
-        last = self.ends[np.maximum(count - 1, 0)]
-        return np.asarray(self._total[count] - np.where(count, np.maximum(last - instants, 0), 0))
+        count = np.searchsorted(self._starts, instants)
+        last = np.maximum(count - 1, 0)
+        length = self._total[last + 1] - self._total[last]
+        return np.asarray(
+            self._total[last]
+            + np.where(count, np.minimum(instants - self._starts[last], length), 0)
+        )
 
     def shares(self, edges: Array) -> Array:
         """The part that the intervals cover of what lies between each two edges."""
@@ -47,7 +52,6 @@ class Row(NamedTuple):
     busy: Intervals
     stood: Intervals
     queued: Intervals
-    starts: Array
 
 
 def texture_shares(trace: Trace, tiles: TileSet) -> dict[str, Array]:
@@ -64,10 +68,10 @@ def texture_shares(trace: Trace, tiles: TileSet) -> dict[str, Array]:
     edges = pixel_edges(tiles.start, tiles.end, tiles.width)
     pixel = np.clip(np.searchsorted(edges, spans.start, "right") - 1, 0, tiles.width - 1)
     for at in _of_rows(spans.row):
-        row = _row(trace, int(spans.row[at[0]]))
-        begun = np.searchsorted(row.starts, (tiles.start, tiles.end))
-        if begun[1] - begun[0] <= len(at):
+        number = int(spans.row[at[0]])
+        if _begun(trace, number, tiles.start, tiles.end) <= len(at):
             continue
+        row = _row(trace, number)
         share[at] = row.busy.shares(edges)[pixel[at]]
         found["stood_share"][at] = row.stood.shares(edges)[pixel[at]]
         found["queue_share"][at] = row.queued.shares(edges)[pixel[at]]
@@ -87,17 +91,27 @@ def _row(trace: Trace, number: int) -> Row:
     return _look_through(trace, trace.all.take(_places(trace, number)))
 
 
+def _begun(trace: Trace, number: int, start: int, end: int) -> int:
+    """How many spans of a row begin within a window."""
+    starts = (segment.columns["start"][part] for segment, part, _ in _parts(trace, number))
+    return sum(int(np.diff(np.searchsorted(part, (start, end)))[0]) for part in starts)
+
+
 def _places(trace: Trace, number: int) -> Array:
     """Where a row's spans lie in the table, by start."""
+    parts = [np.arange(part.start, part.stop) + first for _, part, first in _parts(trace, number)]
+    places = np.concatenate([np.empty(0, np.int64), *parts])
+    return places[np.argsort(trace.all.take(places).start, kind="stable")]
+
+
+def _parts(trace: Trace, number: int) -> Iterator[tuple[Segment, slice, int]]:
+    """The segments that have spans of a row, where in them, and where they begin in the table."""
     key = trace.all.rows[number]
-    parts = [np.empty(0, np.int64)]
     firsts = accumulate(map(len, trace.segments), initial=0)
     for segment, first in zip(trace.segments, firsts, strict=False):
         if key in segment.rows:
             low, high = (int(bound[segment.rows.index(key)]) for bound in segment.bounds)
-            parts.append(np.arange(low, high) + first)
-    places = np.concatenate(parts)
-    return places[np.argsort(trace.all.take(places).start, kind="stable")]
+            yield segment, slice(low, high), first
 
 
 def _look_through(trace: Trace, spans: Spans) -> Row:
@@ -111,5 +125,4 @@ def _look_through(trace: Trace, spans: Spans) -> Row:
         Intervals(came, spans.end),
         Intervals(idle.start, idle.end),
         Intervals(np.maximum(spans.ready, free)[is_ready], spans.start[is_ready]),
-        spans.start,
     )

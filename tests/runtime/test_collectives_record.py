@@ -15,6 +15,7 @@ from tests.fakes import FakeClock, SpanData
 from tests.runtime.collective_graphs import cpus_of, devices_of, reducing, workers
 from tracer.model.collective import is_execution
 from tracer.model.graph import Graph, Node
+from tracer.model.step import RendezvousKey
 from tracer.ops.kernel import Done, Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
 from tracer.record.clock import SystemClock
@@ -162,6 +163,18 @@ def test_hops_say_which_chunk_came_from_whom(start_cluster: Start) -> None:
     ]
 
 
+def test_a_hop_has_the_key_under_which_its_piece_is_asked_for(start_cluster: Start) -> None:
+    cluster = start_cluster(workers(2), devices=cpus_of(3, 2))
+    run(cluster, 3, 2)
+    devices = devices_of(3, 2)
+    for rank in range(3):
+        keys = [RendezvousKey.parse(s.key) for s in of_rank(cluster.spans("collective.hop"), rank)]
+        assert [(key.src_device, key.dst_device) for key in keys] == [
+            (devices[rank - 1], devices[rank])
+        ] * 4
+        assert keys[0].edge_name == f"collective_1_100_reduce_scatter_{rank - 1 if rank else 2}"
+
+
 def test_what_goes_between_tasks_is_a_recv_tensor_under_its_hop(start_cluster: Start) -> None:
     cluster = start_cluster(workers(2), devices=cpus_of(2, 2))
     run(cluster, 2, 2)
@@ -174,7 +187,7 @@ def test_what_goes_between_tasks_is_a_recv_tensor_under_its_hop(start_cluster: S
     assert len(pulled) == len(hops) == 4
     for call in pulled:
         assert call.num_bytes == hops[call.parent].num_bytes == 20
-        assert ";collective_1_100_" in call.key
+        assert call.key == hops[call.parent].key
     (told,) = (s for s in cluster.spans("rpc.server") if s.name == "CompleteInstance")
     (asked,) = (s for s in cluster.spans("rpc.client") if s.name == "CompleteInstance")
     assert told.parent == asked.span

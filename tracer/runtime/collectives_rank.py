@@ -237,13 +237,14 @@ class RankRun:
         assert isinstance(action, Receive)
         assert self._span is not None
         self._next += 1
-        hop = self._hop = self._home.recorder.open(site, self._span.context, 0, end)
-        self._clock = end
-        self._pull(action, hop)
-
-    def _pull(self, action: Receive, hop: OpenSpan) -> None:
-        assert self._exchange is not None
         key = self._key(action, action.source, self._collective.rank)
+        recorder = self._home.recorder
+        hop = self._hop = recorder.open(site, self._span.context, recorder.key(key), end)
+        self._clock = end
+        self._pull(action, key, hop)
+
+    def _pull(self, action: Receive, key: str, hop: OpenSpan) -> None:
+        assert self._exchange is not None
         task = self._collective.tasks[action.source]
         is_remote = task != self._home.task
         came = partial(self._came, action, hop, is_remote)

@@ -13,6 +13,7 @@ from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.training.checkpoint import Checkpoints
 
 MODULE = ("digits-mlp", "--strategy", "parameter_server_v1")
+NATIVE = ("digits-mlp", "--strategy=multi_worker_mirrored", "--collectives=native")
 CLUSTER = ClusterSpec.of_counts(ps=1, worker=2)
 
 
@@ -39,6 +40,7 @@ def test_they_reach_the_tasks_with_the_plan() -> None:
         (("diamond", "--restart", "-1"), "--restart -1: must be 0 or more"),
         (("diamond", "--checkpoint", "c"), "no variable, so there is nothing to save; leave"),
         (("digits-mlp", "--strategy=one_device", "--fault=drop:worker:0@step:2"), "is alone"),
+        ((*NATIVE, "--fault=drop:worker:1@step:2"), "use --collectives visible, or kill, stop or"),
     ],
 )
 def test_what_cannot_be_served_exits_2_with_the_next_step(

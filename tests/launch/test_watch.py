@@ -14,9 +14,10 @@ from tracer.runtime.interfaces import StepError
 PS, W0, W1 = TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1)
 
 
-def running(restarts: int = 0) -> Watch:
-    watch = Watch((PS, W0, W1), frozenset({W0, W1}), restarts)
-    for task in (PS, W0, W1):
+def running(restarts: int = 0, *, is_group: bool = False) -> Watch:
+    tasks = (W0, W1) if is_group else (PS, W0, W1)
+    watch = Watch(tasks, frozenset({W0, W1}), restarts, is_group)
+    for task in tasks:
         watch.take(serving(task))
     for task in (W0, W1):
         watch.take(ready(task))
@@ -187,6 +188,26 @@ def test_each_task_has_so_many_lives_and_no_more() -> None:
 def test_after_a_death_before_the_first_step_all_begin_again_with_nothing_to_lose() -> None:
     watch = Watch((PS, W0), frozenset({W0}), restarts=1)
     for task in (PS, W0):
+@pytest.mark.parametrize("dead", [W0, W1])
+def test_whoever_of_a_group_dies_all_go_back_to_the_checkpoint(dead: TaskName) -> None:
+    watch, other = running(restarts=1, is_group=True), W1 if dead == W0 else W0
+    watch.take(lost(other))
+    assert watch.take(killed(dead, step=15)) is Phase.SETTING_UP
+    assert orders(watch) == [("restart", dead, None), ("remake", other, other == W0)]
+    watch.take(serving(dead))
+    assert orders(watch) == [("cluster", dead, dead == W0)]
+    watch.take(ready(W1, 1, step=14))
+    assert watch.take(ready(W0, 1, step=10, back=True)) is Phase.RUNNING
+    assert orders(watch) == [("go", W0, 10), ("go", W1, 10)]
+
+
+def test_a_group_of_which_one_is_done_already_cannot_go_back() -> None:
+    watch = running(restarts=1, is_group=True)
+    watch.take(Event(W0, "done", {}))
+    assert watch.take(killed(W1, step=40)) is Phase.FAILED
+    assert str(watch.root_cause) == "worker:1 in step 40: was killed by SIGKILL"
+
+
         watch.take(serving(task))
     assert watch.take(killed(PS, step=0)) is Phase.SETTING_UP
     again, remake = watch.orders()

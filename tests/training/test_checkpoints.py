@@ -142,6 +142,19 @@ def test_a_loss_that_costs_no_variable_costs_no_step(strategy: str, whole: Run) 
     assert same(run, whole)
 
 
+def test_a_group_goes_back_though_no_variable_is_lost(tmp_path: Path) -> None:
+    """The step that broke off may have moved some copies and not others."""
+    group = partial(trained, workload(), "multi_worker_mirrored", devices=("cpu:0", "cpu:1"))
+    line_of = losing(5, lambda _: None)
+    run = group(6, checkpoints=Checkpoints(tmp_path, every=2), line_of=line_of)
+    assert run.fitted.losses == group(6).fitted.losses
+    (recover,) = [span for span in run.spans if span.kind == "session.recover"]
+    assert recover.attributes["vizdist.resumed_step"] == 5
+    assert [span.kind for span in run.spans].count("checkpoint.restore") == 1
+    with pytest.raises(StepError, match="no checkpoint that all workers could go back to"):
+        group(6, line_of=line_of)
+
+
 def test_without_a_checkpoint_lost_variables_end_the_run_by_name() -> None:
     with pytest.raises(StepError, match=r"fc1/weight, fc1/bias, .*--checkpoint DIR") as caught:
         trained(workload(), "one_device", 12, line_of=losing(9, forget))

@@ -112,7 +112,7 @@ def trained(
             next(inputs()),
             workload.evaluation(),
             tracing_of(recorder, RUN_ID, WORKER, TracePolicy(trace)),
-            Fit(steps, seed=seed, checkpoints=checkpoints),
+            Fit(steps, seed=seed, checkpoints=checkpoints, is_group=made.is_group),
         )
         with closing(trainer):
             fitted = trainer.run(inputs, line_of(master))

@@ -80,6 +80,7 @@ class Job(Protocol):
     cluster: ClusterSpec  #: the tasks; addresses are still open
     clients: frozenset[TaskName]  #: tasks with a client loop; none: the launcher is the client
     is_local: bool  #: one task without a cluster
+    is_group: bool  #: its clients step together: one that died takes all back to a checkpoint
     master: TaskName  #: whom the launcher dials where it is the client
 
     def devices(self, task: TaskName) -> tuple[str, ...]: ...
@@ -117,6 +118,7 @@ class ModuleJob:
         roles = {task: self._strategy.role(task, self.cluster) for task in self.cluster.tasks()}
         self.clients = frozenset(task for task, role in roles.items() if role.is_client)
         self.is_local = self._strategy.is_local
+        self.is_group = self._strategy.is_group
         self.master = next(iter(sorted(self.clients)))
         site = Site(self.master, self.cluster, options=self._options)
         self._strategy.check(site, plan.tolerance.restarts)
@@ -161,6 +163,7 @@ class ModuleJob:
             plan.limits.connect_s,
             plan.tolerance.checkpoints,
             client.again,
+            self.is_group,
         )
 
     def _capture(self, workload: Trainable, site: Site) -> Capture:
@@ -187,6 +190,7 @@ class GraphJob:
         self._given = given
         self._workload = workload
         self.is_local = given.is_direct
+        self.is_group = False
         self.cluster = ClusterSpec.of_counts(worker=1) if given.is_direct else given.cluster
         self.clients = frozenset({TaskName("worker", 0)} if given.is_direct else ())
         self.master = given.client_device.task_name
@@ -253,7 +257,7 @@ class ServeJob:
         self._plan = plan
         self.cluster = cluster
         self.clients: frozenset[TaskName] = frozenset()
-        self.is_local = False
+        self.is_local = self.is_group = False
         self.master = next(cluster.tasks())
 
     def devices(self, task: TaskName) -> tuple[str, ...]:

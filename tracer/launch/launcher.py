@@ -94,7 +94,8 @@ class Launcher:
         self._plan = plan
         self._job = job
         self._tasks = tuple(job.cluster.tasks())
-        self._watch = Watch(self._tasks, job.clients, plan.tolerance.restarts)
+        restarts = plan.tolerance.restarts
+        self._watch = Watch(self._tasks, job.clients, restarts, job.is_group)
         self._report = report
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._secret = secrets.token_hex(16)

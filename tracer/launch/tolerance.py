@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.fault import Fault, check_faults, faults_from
+from tracer.model.fault import OF_FRAMES, Fault, check_faults, faults_from
 from tracer.model.refusal import Refusal
 from tracer.training.checkpoint import Checkpoints
 
@@ -86,12 +86,22 @@ def tolerance_from(parsed: argparse.Namespace) -> Tolerance:
     return asked
 
 
-def check_tolerance(asked: Tolerance, cluster: ClusterSpec, steps: int) -> int:
+def check_tolerance(
+    asked: Tolerance, cluster: ClusterSpec, steps: int, *, by_frames: bool = True
+) -> int:
     """Makes the checkpoint folder; the step after which a run of `steps` goes on.
 
-    Raises ToleranceError, FaultError or CheckpointError.
+    `by_frames`: tensors go from task to task in frames of ours. Raises ToleranceError, FaultError
+    or CheckpointError.
     """
     check_faults(faults_from(asked.faults), cluster, steps)
+    for fault in faults_from(asked.faults):
+        if fault.kind in OF_FRAMES and not by_frames:
+            raise ToleranceError(
+                f"--fault {fault}: with --collectives native tensors go by torch.distributed, not "
+                "in frames that could be late or lost; use --collectives visible, or kill, stop or "
+                "error"
+            )
     if asked.checkpoints is None:
         return 0
     folder = asked.checkpoints.folder

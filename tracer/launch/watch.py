@@ -6,6 +6,7 @@ plain test. Where tasks may be started again, a death is no failure:
     a client dies    it alone is started again, and goes on when it is ready
     another task     it is started again, and every client makes its sessions anew: a new *round*.
                      One of them leads: it restores the variables. All go on together.
+    one of a group   clients that step together, and so does any client of theirs that dies
 
 Before the first step of any client nothing can be lost, and whoever leads makes the variables anew;
 a task that was not killed then, but failed, would fail again.
@@ -56,11 +57,15 @@ class Order(NamedTuple):
 
 @dataclass(slots=True)
 class Watch:
-    """The state of a run, as far as its tasks told it. `restarts` are allowed to each task."""
+    """The state of a run, as far as its tasks told it.
+
+    `restarts` are allowed to each task. `is_group`: its clients step together.
+    """
 
     tasks: tuple[TaskName, ...]
     clients: frozenset[TaskName]
     restarts: int = 0
+    is_group: bool = False
     phase: Phase = Phase.STARTING
     addresses: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
     ready: dict[TaskName, Mapping[str, Any]] = field(default_factory=dict)
@@ -99,9 +104,9 @@ class Watch:
         return self.phase
 
     def _with_what_it_held(self, event: Event, failure: Failure) -> Failure:
-        """A worker can be replaced; what dies with a parameter server cannot."""
+        """What dies with a parameter server; workers of a group all hold the same."""
         names = self.held.get(str(event.task), ()) if event.name == "exit" else ()
-        if not names:
+        if not names or self.is_group:
             return failure
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         cause = f"{failure.cause}; with it went {', '.join(names[:MOST_NAMED])}{more}"
@@ -143,9 +148,10 @@ class Watch:
             self._new_round()
 
     def _may_come_back(self, event: Event) -> bool:
-        """What ends by itself before the first step would do so again."""
+        """What ends by itself before the first step would do so again; a group needs all of it."""
         task, was_killed = event.task, event.facts["code"] < 0
         goes_on = self.phase not in (Phase.FINISHED, Phase.FAILED)
+        goes_on = goes_on and not (self.is_group and self.results)
         could = goes_on and (was_killed or self.has_begun)
         return could and task not in self.results and self.attempts[task] < self.restarts
 
@@ -159,7 +165,7 @@ class Watch:
             self._move(Phase.SETTING_UP)
         self.ready.pop(task, None)
         self._started.discard(task)
-        if task not in self.clients or self.lost:
+        if task not in self.clients or self.lost or self.is_group:
             self._new_round()
 
     def _new_round(self) -> None:

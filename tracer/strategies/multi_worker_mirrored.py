@@ -57,6 +57,7 @@ class MultiWorkerMirrored(Strategy):
     }
     is_local = False
 
+    is_group = True
     def cluster(self, topology: Topology) -> ClusterSpec:
         name = self.name
         refuse(topology.ps, flag="--ps", strategy=name, why="keeps variables on its workers")

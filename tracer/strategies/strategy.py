@@ -77,6 +77,7 @@ class Strategy(Protocol):
     def check(self, site: Site, restarts: int) -> None:
         """Whether one of its clients can serve the options, before any task starts.
 
+    is_group: bool = False  #: its clients meet in every step, and nothing else joins them
         `restarts`: how often a task that died is started again. Raises StrategyError.
         """
         del site, restarts

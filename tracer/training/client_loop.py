@@ -2,6 +2,8 @@
 
 Where the run starts dead tasks again, a client that lost one makes its sessions anew and goes on:
 from its own last step if every variable is still there, else all clients from the last checkpoint.
+A group, whose clients step together, always takes the second way: the step that broke off may have
+moved some of the copies.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +15,7 @@ from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import Tracing
 from tracer.training.checkpoint import Checkpoints
 from tracer.training.line import RECOVERABLE, Again, Line, Ready, Round
-from tracer.training.saver import Saver, lost_error
+from tracer.training.saver import Saver, lost_error, torn_error
 
 Found = TypeVar("Found")
 
@@ -30,9 +32,11 @@ class ClientLoop(ABC):
         again: Again | None,
         *,
         is_chief: bool,
+        is_group: bool = False,
     ) -> None:
         self._tracing = tracing
         self._checkpoints = checkpoints
+        self._is_group = is_group
         self._round = again.round if again else Round(is_chief, has_begun=False)
         self._done = again.done if again else 0  # steps
         self._saved = 0  # step of the last checkpoint
@@ -104,9 +108,9 @@ class ClientLoop(ABC):
 
     def _found_again(self) -> Ready:
         """Of the client that leads, after a task was lost, this one or another."""
-        held = self._saver.held
-        if not (lost := self._saver.lost()):
+        held, lost = self._saver.held, self._saver.lost()
+        if not lost and not self._is_group:
             return Ready(self._done, held=held)
         if (step := self._restored()) is None:
-            raise lost_error(lost)
+            raise lost_error(lost) if lost else torn_error()
         return Ready(step, is_rolled_back=True, held=held)

@@ -54,7 +54,8 @@ Capture = Callable[[StepInput, Evaluation | None, Building], DistributedStep]
 class Fit:
     """What a client is to do; the chief also makes the variables and judges the result.
 
-    `seed` and `replica`, the number of its first one, decide what its steps draw at random.
+    `seed` and `replica`, the number of its first one, decide what its steps draw at random. The
+    clients of a group step together.
     """
 
     steps: int
@@ -64,6 +65,7 @@ class Fit:
     connect_s: float = 60.0
     checkpoints: Checkpoints | None = None
     again: Again | None = None
+    is_group: bool = False
 
 
 @dataclass(slots=True)
@@ -124,7 +126,9 @@ class Trainer(ClientLoop):
         fit: Fit,
     ) -> None:
         """`first` is an input of the kind that comes first."""
-        super().__init__(tracing, fit.checkpoints, fit.again, is_chief=fit.is_chief)
+        super().__init__(
+            tracing, fit.checkpoints, fit.again, is_chief=fit.is_chief, is_group=fit.is_group
+        )
         self._first = first
         self._open_session = open_session
         self._capture = capture

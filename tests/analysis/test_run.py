@@ -238,6 +238,10 @@ def test_what_it_left_unfinished_is_what_to_look_at_next(tmp_path: Path) -> None
             "worker:0 failed in step 3: shapes 2x3 and 1x2.",
         ),
         ("no free port", "The run failed: no free port."),
+        (
+            "worker:1 in step 3: was stopped by SIGSTOP, and does not go on",
+            "worker:1 was stopped by SIGSTOP in step 3, and did not go on.",
+        ),
     ],
 )
 def test_an_error_is_told_by_its_first_line(tmp_path: Path, error: str, said: str) -> None:

@@ -80,6 +80,20 @@ def test_a_kill_is_the_root_cause_whenever_it_is_heard_of(order: tuple[int, ...]
     assert watch.cause_is_certain
 
 
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_task_that_is_stopped_explains_what_others_say_of_it(order: tuple[int, ...]) -> None:
+    watch = running()
+    late = Event(W0, "failed", {"code": "DEADLINE_EXCEEDED", "message": "step 7 did not end"})
+    events = [Event(W1, "stopped", {"signal": 19, "step": 7}), late, lost_its_peer(W0)]
+    for place in order:
+        watch.take(events[place])
+    assert str(watch.root_cause) == (
+        "worker:1 in step 7: was stopped by SIGSTOP, and does not go on"
+    )
+    assert watch.cause_is_certain
+    assert watch.silent == W1
+
+
 def test_an_error_of_its_own_comes_before_the_loss_of_a_peer() -> None:
     watch = running()
     watch.take(lost_its_peer(W0))
@@ -174,20 +188,6 @@ def test_a_client_that_was_ready_before_the_round_must_be_ready_again() -> None:
     assert watch.phase is Phase.SETTING_UP
 
 
-def test_each_task_has_so_many_lives_and_no_more() -> None:
-    watch = running(restarts=1)
-    watch.take(killed(W1, step=7))
-    watch.take(serving(W1))
-    watch.take(ready(W1))
-    watch.take(killed(W0, step=9))
-    assert watch.phase is Phase.SETTING_UP
-    assert watch.take(killed(W1, step=12)) is Phase.FAILED
-    assert str(watch.root_cause) == "worker:1 in step 12: was killed by SIGKILL"
-
-
-def test_after_a_death_before_the_first_step_all_begin_again_with_nothing_to_lose() -> None:
-    watch = Watch((PS, W0), frozenset({W0}), restarts=1)
-    for task in (PS, W0):
 @pytest.mark.parametrize("dead", [W0, W1])
 def test_whoever_of_a_group_dies_all_go_back_to_the_checkpoint(dead: TaskName) -> None:
     watch, other = running(restarts=1, is_group=True), W1 if dead == W0 else W0
@@ -208,6 +208,20 @@ def test_a_group_of_which_one_is_done_already_cannot_go_back() -> None:
     assert str(watch.root_cause) == "worker:1 in step 40: was killed by SIGKILL"
 
 
+def test_each_task_has_so_many_lives_and_no_more() -> None:
+    watch = running(restarts=1)
+    watch.take(killed(W1, step=7))
+    watch.take(serving(W1))
+    watch.take(ready(W1))
+    watch.take(killed(W0, step=9))
+    assert watch.phase is Phase.SETTING_UP
+    assert watch.take(killed(W1, step=12)) is Phase.FAILED
+    assert str(watch.root_cause) == "worker:1 in step 12: was killed by SIGKILL"
+
+
+def test_after_a_death_before_the_first_step_all_begin_again_with_nothing_to_lose() -> None:
+    watch = Watch((PS, W0), frozenset({W0}), restarts=1)
+    for task in (PS, W0):
         watch.take(serving(task))
     assert watch.take(killed(PS, step=0)) is Phase.SETTING_UP
     again, remake = watch.orders()

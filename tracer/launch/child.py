@@ -1,13 +1,16 @@
 """A task process as its launcher sees it."""
 
 import json
+import os
 import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ READ_OUT_S = 1.0  #: for the last lines of a process that has ended
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that a task said (`serving`, `done`, `failed` …), or that it is gone (`exit`)."""
+    """What a task said (`serving`, `done`, `failed` …), or that it is gone (`exit`) or `stopped`."""
 
     task: TaskName
     name: str
@@ -43,6 +46,7 @@ class Child:
         self._events = events
         self._stopping = False
         self.was_given_up = False  #: killed by us, as its time to stop was up
+        self._stopped: tuple[float, int] | None = None  # since when, and by which signal
         with log.open("ab") as log_file:  # it may have had lives before
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tracer", "task", *arguments],
@@ -69,6 +73,19 @@ class Child:
             self.process.stdin.flush()
         except (BrokenPipeError, OSError):
             return
+
+    def tell_if_stopped(self, limit_s: float) -> None:
+        """An event, if a signal has stopped the process for so long. The system tells its parent.
+
+        Nobody else may ever see it: a task alone is asked for nothing.
+        """
+        with suppress(AttributeError, ChildProcessError):  # not on every system; it has ended
+            told = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+            if told is not None:
+                is_stopped = told.si_code == os.CLD_STOPPED
+                self._stopped = (time.monotonic(), told.si_status) if is_stopped else None
+        if self._stopped is not None and time.monotonic() - self._stopped[0] >= limit_s:
+            self._events.put(Event(self.task, "stopped", {"signal": self._stopped[1]}))
 
     def end(self, timeout_s: float) -> None:
         """Waits for the process, then kills it; returns when it is gone and was heard out."""
@@ -107,7 +124,9 @@ class Child:
 
 def how_it_ended(code: int) -> str:
     """`was killed by SIGKILL` or `ended with exit code 1`."""
-    if code < 0:
-        known = {int(number): number.name for number in signal.Signals}
-        return f"was killed by {known.get(-code, f'signal {-code}')}"
-    return f"ended with exit code {code}"
+    return f"was killed by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+
+
+def signal_name(number: int) -> str:
+    known = {int(each): each.name for each in signal.Signals}
+    return known.get(number, f"signal {number}")

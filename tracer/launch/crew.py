@@ -87,6 +87,11 @@ class Crew:
         child = self._children.get(task)
         return child.tail() if child else []
 
+    def tell_of_stopped(self, limit_s: float) -> None:
+        """Events of the processes that a signal has stopped for so long."""
+        for child in self._children.values():
+            child.tell_if_stopped(limit_s)
+
     def stop(self, silent: TaskName | None = None) -> None:
         """Tells every task to stop, all before waiting for one; kills what stays.
 

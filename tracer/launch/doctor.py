@@ -32,6 +32,7 @@ LIMITS: Final[Mapping[str, str]] = {
     "shutdown_s": "from stop to SIGKILL",
     "drain_s": "of the collector without a sign of progress",
     "settle_s": "after a first error, for its cause to become known",
+    "stopped_s": "that a task may be stopped by a signal (SIGSTOP)",
     "session_gc_s": "until a silent client's sessions are closed, 0: never (--session-gc)",
 }
 _SECRET: Final = ("HEADERS", "KEY")

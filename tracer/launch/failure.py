@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tracer.launch.child import Event, how_it_ended
+from tracer.launch.child import Event, how_it_ended, signal_name
 from tracer.model.cluster import TaskName
 from tracer.rpc.pulse import SILENT
 from tracer.runtime.interfaces import StepError
@@ -13,7 +13,7 @@ class Failure:
     """Why a run failed. The lowest `rank` of several is the root cause.
 
     A process that died explains every error that its peers report (`UNAVAILABLE`, aborted recvs),
-    an error of its own explains the derived ones. `is_silence`: another task had no answer from it.
+    an error of its own explains the derived ones. `is_silence`: it lives, and answers nobody.
     """
 
     task: TaskName
@@ -58,6 +58,9 @@ def failure_of(event: Event) -> Failure | None:
     step = facts.get("step", 0)
     if event.name == "exit" and not facts["expected"]:
         return Failure(event.task, how_it_ended(facts["code"]), step=step, rank=DIED)
+    if event.name == "stopped":
+        cause = f"was stopped by {signal_name(facts['signal'])}, and does not go on"
+        return Failure(event.task, cause, step=step, rank=DIED, is_silence=True)
     if event.name in ("failed", "lost"):
         error = StepError(
             facts["code"],

@@ -215,7 +215,7 @@ class Launcher:
                 raise self._failed()
 
     def _take(self, event: Event) -> Phase:
-        if event.name in ("exit", "lost"):
+        if event.name in ("exit", "lost", "stopped"):
             facts = {**event.facts, "step": self._step_of(event.task)}
             event = Event(event.task, event.name, facts)
         phase = self._watch.take(event)
@@ -243,7 +243,11 @@ class Launcher:
         self._crew.tell(task, order.command, **facts)
 
     def _look_after_the_lost(self) -> Phase:
-        """A client that lost a peer waits for the news of a death; there may be none."""
+        """A client that lost a peer waits for the news of a death; there may be none.
+
+        Nor is there one of a task that is stopped.
+        """
+        self._crew.tell_of_stopped(self._plan.limits.stopped_s)
         waited = time.monotonic() - self._lost_since
         if self._watch.lost and waited > self._plan.limits.settle_s:
             return self._watch.give_up()
@@ -256,10 +260,12 @@ class Launcher:
 
     def _failed(self) -> RunFailed:
         """Lets the cause behind a first error arrive, then names it."""
+        self._crew.tell_of_stopped(0.0)  # which explains what others say of it
         deadline = time.monotonic() + self._plan.limits.settle_s
-        while not self._watch.cause_is_certain and (left := deadline - time.monotonic()) > 0:
+        while True:
+            left = 0.0 if self._watch.cause_is_certain else deadline - time.monotonic()
             try:
-                self._take(self._events.get(timeout=left))
+                self._take(self._events.get(timeout=max(0.0, left)))
             except queue.Empty:
                 break
         root = self._watch.root_cause

@@ -37,6 +37,7 @@ class Limits:
     shutdown_s: float = 3.0  #: from "stop" to SIGKILL
     drain_s: float = 30.0  #: of the collector without a sign of progress, once all tasks ended
     settle_s: float = 1.0  #: after a first error, for its cause to become known
+    stopped_s: float = 5.0  #: that a task may be stopped by a signal, as it may answer no ping
     session_gc_s: float = 0.0  #: without a call of a client until its sessions are closed; 0: never
 
 

@@ -16,6 +16,7 @@ HOUSEKEEPING = ("launcher", "collector", "client")  #: jobs that look after thos
 #: How a manifest tells the one cause of a failure: `worker:1 in step 401: was killed by SIGKILL`.
 _TOLD = re.compile(r"(?P<task>\w+:\d+)(?: in step (?P<step>\d+))?: (?P<error>.+)", re.DOTALL)
 SIGNAL = re.compile(r"was killed by (\w+)")
+_STOPPED = re.compile(r"was stopped by (\w+), and does not go on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ def _of_task(task: str, error: str, step: int, proof: tuple[int, ...]) -> RootCa
     values: dict[str, object] = {"task": task, "step": f"{step:,}"}
     if signal := SIGNAL.fullmatch(error):
         key, values["signal"] = "signal", signal[1]
+    elif signal := _STOPPED.fullmatch(error):
+        key, values["signal"] = "stopped", signal[1]
     elif error in BAD_OUTCOMES:
         key = error
     else:

@@ -164,7 +164,7 @@ class Server:
 
     def finish(self) -> None:
         """From here on this task's status says that its client is done."""
-        self._worker.is_finished = True
+        self._worker.finish()
 
     def status_of(self, task: TaskName, address: str) -> Callable[[], WorkerStatus]:
         """How another task is asked for its status; that raises StepError."""

@@ -168,6 +168,7 @@ class Between:
 
     def __init__(self, cluster: TestCluster, timeout_s: float = 5.0, **asked: Any) -> None:
         self.sessions, self.fetches = [], []
+        self.workers = [cluster.workers[task] for task in WORKERS]
         devices = devices_of(2, 2)
         for rank, task in enumerate(WORKERS):
             b = GraphBuilder()
@@ -185,8 +186,11 @@ class Between:
             alone = SessionOptions(device_filters=(f"/job:worker/task:{rank}",))
             self.sessions.append(cluster.session(b.graph(), task, alone))
 
-    def run(self, steps: list[int]) -> list[list[Any]]:
-        """What each rank got in each of its steps: a list of numbers, or the error."""
+    def run(self, steps: list[int], *, leave: bool = False) -> list[list[Any]]:
+        """What each rank got in each of its steps: a list of numbers, or the error.
+
+        `leave`: it says so when it is done.
+        """
         got: list[list[Any]] = [[], []]
 
         def drive(rank: int) -> None:
@@ -197,6 +201,8 @@ class Between:
                 except StepError as error:
                     got[rank].append(error)
                     return
+            if leave:
+                self.workers[rank].finish()
 
         threads = [threading.Thread(target=drive, args=(rank,)) for rank in range(2)]
         for thread in threads:
@@ -223,6 +229,22 @@ def test_a_rank_with_a_step_more_is_told_who_left(start_cluster: Start) -> None:
         error.message
     )
     assert "instance 100 of step 3" in error.message
+
+
+@pytest.mark.parametrize(("steps", "last"), [([3, 4], 1), ([4, 3], 0)])
+def test_a_rank_that_is_done_keeps_no_other_waiting(
+    start_cluster: Start, steps: list[int], last: int
+) -> None:
+    between = Between(start_cluster(workers(2)), timeout_s=60.0)
+    error = between.run(steps, leave=True)[last][3]
+    assert error.code == "FAILED_PRECONDITION"
+    for part in (
+        "the ranks of group 1 run different numbers of steps: ",
+        f"rank {last} came in step 4, but not rank {1 - last} ",
+        "which came last to instance 100 of step 3",
+        "and is done",
+    ):
+        assert part in error.message, error.message
 
 
 def test_ranks_in_different_steps_do_not_add_up(start_cluster: Start) -> None:

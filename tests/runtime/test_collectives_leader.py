@@ -211,6 +211,29 @@ def test_nobody_waits_for_a_task_that_was_lost() -> None:
     assert ranks.error("rank 0").message == "worker:2 is gone"
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_nobody_waits_for_a_rank_that_has_left(is_late: bool) -> None:
+    ranks = Ranks(3)
+    for rank in range(3):
+        ranks.arrive(rank, f"first {rank}")
+    if is_late:
+        ranks.arrive(2, "left", has_left=True)
+    ranks.arrive(1, step=4)
+    if not is_late:
+        ranks.arrive(2, "left", has_left=True)
+    assert ranks.error("rank 1").code == "FAILED_PRECONDITION"
+    assert "rank 1 came in step 4, but not rank 2 " in ranks.error("rank 1").message
+    ranks.arrive(0, step=4)
+    assert ranks.error("rank 0").message == ranks.error("rank 1").message
+
+
+def test_a_rank_that_has_left_and_comes_again_is_waited_for(ranks: Ranks) -> None:
+    ranks.arrive(0, "left", has_left=True)
+    ranks.arrive(0)
+    ranks.arrive(1)
+    assert ranks.execution("rank 0") == ranks.execution("rank 1")
+
+
 def test_what_a_step_waits_for_is_told_in_words() -> None:
     ranks = Ranks(2)
     ranks.arrive(1)

@@ -67,7 +67,7 @@ class Arrival(NamedTuple):
 
     `scope` is the step id where all ranks are in one graph, else 0; `step` the ordinal step number,
     0 if there is none. `incarnation` is that of the rank's device. `given_up`: the rank waits no
-    longer, for this reason.
+    longer, for this reason. `has_left`: this is where it came to last, its client is done.
     """
 
     kind: str
@@ -89,6 +89,7 @@ class Arrival(NamedTuple):
     source: int
     timeout_s: float
     given_up: str = ""
+    has_left: bool = False
 
 
 class Execution(NamedTuple):

@@ -5,21 +5,26 @@ RecvTensor, as every value between tasks is.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tracer.model.cluster import TaskName
-from tracer.model.collective import Collective
+from tracer.model.collective import Arrival, Collective, Execution
+from tracer.model.step import SpanContext
 from tracer.ops.kernel import JoinCollective
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.collectives_exchange import Exchanges
 from tracer.runtime.collectives_leader import Leader
 from tracer.runtime.collectives_rank import Rank
 from tracer.runtime.devices import Device
-from tracer.runtime.interfaces import StepError
+from tracer.runtime.interfaces import ExecutionDone, StepError
 
 if TYPE_CHECKING:
     from tracer.runtime.collectives_native import NativeRank, Store
+
+#: how a leader is told: arrival, what it belongs to, who hears the answer
+TellLeader = Callable[[Arrival, SpanContext, ExecutionDone], None]
 
 
 class Collectives:
@@ -38,6 +43,7 @@ class Collectives:
         self.name = ""
         self.recorder: Recorder = NO_RECORDER
         self._lives: dict[str, int] = {}
+        self._came: dict[tuple[int, int], tuple[Arrival, TellLeader]] = {}  # by group and rank
         self._stores: dict[int, Store] = {}
         self._native: dict[tuple[int, int], NativeRank] = {}
         self._lock = threading.Lock()  # of the native ranks
@@ -51,6 +57,21 @@ class Collectives:
 
     def rank(self, collective: Collective) -> JoinCollective:
         return Rank(self, collective, self._lives[collective.device]).join
+
+    def arrive_here(self, arrival: Arrival, _: SpanContext, done: ExecutionDone) -> None:
+        """A TellLeader, of what this task leads."""
+        self.leader.arrive(arrival, done)
+
+    def came(self, arrival: Arrival, tell: TellLeader) -> None:
+        """A rank of this task comes to a collective; within a graph none is missed afterwards."""
+        if not arrival.scope:
+            self._came[arrival.group_key, arrival.rank] = arrival, tell
+
+    def leave(self) -> None:
+        """The client of this task is done: nobody need wait for its ranks."""
+        for arrival, tell in list(self._came.values()):
+            with suppress(StepError):  # a leader that is gone keeps nobody waiting
+                tell(arrival._replace(has_left=True), self.recorder.run, _unheard)
 
     def _port(self, group_key: int) -> int:
         """Of a new store for a native group that this task leads."""
@@ -95,3 +116,7 @@ class Collectives:
             ranks = list(self._native.values())
         for rank in ranks:
             rank.close(error)
+
+
+def _unheard(_: Execution | StepError) -> None:
+    """There is nothing to be told."""

@@ -9,19 +9,22 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tracer.model.cluster import DeviceName
 from tracer.model.collective import Arrival, Execution
 from tracer.model.step import STEP_ID_BITS
+from tracer.runtime.collectives_agreement import difference, ranks_text, told
 from tracer.runtime.interfaces import ExecutionDone, StepError
 
 PERIOD_S = 0.1  #: how often it is looked who has waited too long
 KEPT = 256  #: failed instances that wait for ranks which may never come; executions that may fail
 
 _numbers = random.Random()  #: unique, not secret
+
+LEFT = StepError("CANCELLED", "the rank has left", derived=True)
 
 GroupKey = tuple[int, int]  # group key, scope
 Tell = Callable[[], None]
@@ -86,6 +89,7 @@ class Leader:
         self._lock = threading.Lock()
         self._groups: dict[GroupKey, _Group] = {}
         self._last: dict[tuple[int, int], tuple[Arrival, float]] = {}  # by group key and rank
+        self._left: set[tuple[int, int]] = set()  # of these whose client is done
         self._num_done: dict[int, int] = {}  # executions, by group key
         self._meetings: dict[int, _Meeting] = {}  # of native groups, by group key
         self._told: dict[int, list[str]] = {}  # by scope: of instances that were given up
@@ -96,7 +100,9 @@ class Leader:
     def arrive(self, arrival: Arrival, done: ExecutionDone) -> None:
         """Calls `done` once all ranks are there, or it is known that they will not agree."""
         with self._lock:
-            if arrival.given_up:
+            if arrival.has_left:
+                tells = [*self._leave(arrival), _telling(done, LEFT)]
+            elif arrival.given_up:
                 gone = StepError("CANCELLED", arrival.given_up, derived=True)
                 tells = [*self._give_up(arrival), _telling(done, gone)]
             elif self._over is not None:
@@ -112,11 +118,13 @@ class Leader:
         instance = self._instance(group, new)
         instance.came.add(arrival.rank)
         self._last[arrival.group_key, arrival.rank] = arrival, new.since
+        self._left.discard((arrival.group_key, arrival.rank))
         if instance.error is not None:  # the others heard of it, and may be in the next one
             self._drop_over(group)
             return [_telling(new.done, instance.error)]
         instance.waiting[arrival.rank] = new
-        fault = _difference(instance.first, arrival) or self._wrong_order(group, new)
+        fault = difference(instance.first, arrival) or self._wrong_order(group, new)
+        fault = fault or self._left_early(instance)
         if fault is not None:
             return self._fail(group, fault)
         if len(instance.waiting) < len(arrival.devices):
@@ -193,7 +201,7 @@ class Leader:
         return StepError(
             "INVALID_ARGUMENT",
             f"the ranks of group {arrival.group_key} issue collectives in different orders: as "
-            f"number {position + 1} {_told(other)}, {_told(arrival)}. No bytes were moved; "
+            f"number {position + 1} {told(other)}, {told(arrival)}. No bytes were moved; "
             "give all ranks one order",
         )
 
@@ -231,6 +239,29 @@ class Leader:
                 return self._fail(group, error)
         return []
 
+    def _leave(self, arrival: Arrival) -> list[Tell]:
+        self._left.add((arrival.group_key, arrival.rank))
+        group = self._groups.get((arrival.group_key, arrival.scope), _Group())
+        faults = (self._left_early(one) for one in group.all() if one.waiting)
+        fault = next(filter(None, faults), None)
+        return [] if fault is None else self._fail(group, fault)
+
+    def _left_early(self, instance: _Instance) -> StepError | None:
+        """Its ranks run different numbers of steps: some are done, and others wait for them."""
+        first, now = instance.first, self._now()
+        ranks = (rank for rank in range(len(first.devices)) if rank not in instance.came)
+        gone = [rank for rank in ranks if (first.group_key, rank) in self._left]
+        if not gone:
+            return None
+        left = "; ".join(self._absent(first, rank, now) for rank in gone)
+        step = f" in step {first.step}" if first.step else ""
+        return StepError(
+            "FAILED_PRECONDITION",
+            f"the ranks of group {first.group_key} run different numbers of steps: "
+            f"{ranks_text(sorted(instance.came))} came{step}, but not {left}, and is done. "
+            "No bytes were moved; give all ranks the same number of steps, and data for them",
+        )
+
     # who is missing
 
     def waits_for(self, step_id: int) -> list[str]:
@@ -252,8 +283,8 @@ class Leader:
         missing = [rank for rank in range(len(first.devices)) if rank not in instance.came]
         number = self._num_done.get(first.group_key, 0) + 1
         return (
-            f"collective {number} of group {first.group_key} ({_told(first)}) waits for "
-            f"{'; '.join(self._absent(first, rank, now) for rank in missing)}. {_ranks(came)} "
+            f"collective {number} of group {first.group_key} ({told(first)}) waits for "
+            f"{'; '.join(self._absent(first, rank, now) for rank in missing)}. {ranks_text(came)} "
             f"came, the first {now - instance.since:.1f} s ago"
         )
 
@@ -325,56 +356,6 @@ class Leader:
         for group in groups:
             for waiting in [each for one in group.all() for each in one.waiting.values()]:
                 waiting.done(error)
-
-
-def _difference(first: Arrival, arrival: Arrival) -> StepError | None:
-    """What two ranks do not agree on."""
-    for name in (
-        "kind",
-        "devices",
-        "of",
-        "dtype",
-        "merge_op",
-        "final_op",
-        "algorithm",
-        "source",
-        "step",
-    ):
-        if getattr(first, name) != getattr(arrival, name):
-            return _disagreement(first, arrival, _NAMES.get(name, name))
-    skipped = 1 if first.kind == "all_gather" else 0
-    if len(first.shape) != len(arrival.shape) or first.shape[skipped:] != arrival.shape[skipped:]:
-        return _disagreement(first, arrival, "shape" if not skipped else "shape beyond axis 0")
-    return None
-
-
-_NAMES = {"kind": "collective", "devices": "group", "of": "tensor", "source": "broadcasting rank"}
-
-
-def _disagreement(first: Arrival, arrival: Arrival, what: str) -> StepError:
-    step = f"; steps {first.step} and {arrival.step}" if first.step != arrival.step else ""
-    groups = f"; groups {first.devices} and {arrival.devices}" if what == "group" else ""
-    return StepError(
-        "INVALID_ARGUMENT",
-        f"the ranks of group {arrival.group_key} do not agree on the {what} of instance "
-        f"{arrival.instance_key}: {_told(first)}, {_told(arrival)}{step}{groups}. "
-        "No bytes were moved",
-    )
-
-
-def _told(arrival: Arrival) -> str:
-    merge = f"{arrival.merge_op}, {arrival.final_op}, " if arrival.kind == "all_reduce" else ""
-    of = f" of {arrival.of!r}" if arrival.of else ""
-    return (
-        f"rank {arrival.rank} has {arrival.kind}{of} ({merge}{arrival.algorithm}) of "
-        f"{arrival.dtype} {list(arrival.shape)} as instance {arrival.instance_key} at "
-        f"{arrival.node}"
-    )
-
-
-def _ranks(ranks: Iterable[int]) -> str:
-    listed = ", ".join(map(str, ranks))
-    return f"rank{'s' if ',' in listed else ''} {listed}"
 
 
 def _task(device: str) -> str:

@@ -146,11 +146,11 @@ class RankRun:
             self._fail(error)
 
     def _tell_leader(self, arrival: Arrival, context: SpanContext) -> None:
-        leader = self._collective.leader
-        if leader == self._home.task:
-            self._home.leader.arrive(arrival, self._answered)
-        else:
-            self._peer(leader).complete_instance(arrival, context, self._answered)
+        leader, home = self._collective.leader, self._home
+        is_here = leader == home.task
+        tell = home.arrive_here if is_here else self._peer(leader).complete_instance
+        home.came(arrival, tell)
+        tell(arrival, context, self._answered)
 
     def _peer(self, task: TaskName) -> WorkerInterface:
         peer: WorkerInterface = self._done.step.rendezvous.peer(task)

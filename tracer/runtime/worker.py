@@ -213,6 +213,11 @@ class Worker:
     def complete_instance(self, arrival: Arrival, _: SpanContext, done: ExecutionDone) -> None:
         self.env.collectives.leader.arrive(arrival, done)
 
+    def finish(self) -> None:
+        """The client of this task is done, as others hear that ask, or wait for its ranks."""
+        self.is_finished = True
+        self.env.collectives.leave()
+
     def peer_was_lost(self, task: str, error: StepError) -> None:
         """Nobody need wait for the ranks there."""
         self.env.collectives.leader.lose(task, error)

@@ -56,8 +56,8 @@ class MultiWorkerMirrored(Strategy):
         **AUTOSHARD,
     }
     is_local = False
-
     is_group = True
+
     def cluster(self, topology: Topology) -> ClusterSpec:
         name = self.name
         refuse(topology.ps, flag="--ps", strategy=name, why="keeps variables on its workers")

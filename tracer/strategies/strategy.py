@@ -69,6 +69,7 @@ class Strategy(Protocol):
     says: str
     options: Declared  #: what `--option NAME=VALUE` may set
     is_local: bool  #: one task without a cluster (`/job:localhost`, TF's DirectSession)
+    is_group: bool = False  #: its clients meet in every step, and nothing else joins them
 
     def cluster(self, topology: Topology) -> ClusterSpec:
         """The tasks of a run. Raises StrategyError if the topology cannot be served."""
@@ -77,7 +78,6 @@ class Strategy(Protocol):
     def check(self, site: Site, restarts: int) -> None:
         """Whether one of its clients can serve the options, before any task starts.
 
-    is_group: bool = False  #: its clients meet in every step, and nothing else joins them
         `restarts`: how often a task that died is started again. Raises StrategyError.
         """
         del site, restarts

@@ -189,6 +189,16 @@ def lost_error(lost: Mapping[str, Sequence[str]]) -> StepError:
     )
 
 
+def torn_error() -> StepError:
+    """A group lost one of its own in a step, and there is no checkpoint to go back to."""
+    return StepError(
+        "FAILED_PRECONDITION",
+        "a worker died, and the step that broke off with it may have moved some copies of the "
+        "variables and not others. There is no checkpoint that all workers could go back to: run "
+        "with --checkpoint DIR and --checkpoint-every N",
+    )
+
+
 class Saver:
     """Saves and restores the variables of `graph`; its session is opened when first needed.
 
@@ -203,16 +213,6 @@ class Saver:
         tracing: Tracing,
     ) -> None:
         self._open_session = open_session
-def torn_error() -> StepError:
-    """A group lost one of its own in a step, and there is no checkpoint to go back to."""
-    return StepError(
-        "FAILED_PRECONDITION",
-        "a worker died, and the step that broke off with it may have moved some copies of the "
-        "variables and not others. There is no checkpoint that all workers could go back to: run "
-        "with --checkpoint DIR and --checkpoint-every N",
-    )
-
-
         self._variables = {node.name: _device_of(node, graph) for node in variables_of(graph)}
         self._graph = saver_graph(graph)
         saved = (node for node in variables_of(graph) if COPY_OF not in node.attrs)

@@ -85,7 +85,7 @@ def test_a_deadlock_names_every_key_and_who_waits(tab: Tab, stuck: Dashboard) ->
 
 
 def test_a_row_of_the_library_says_the_op_and_its_line(tab: Tab, bad: Dashboard) -> None:
-    row = tab(bad.url).locator(".run", has_text="bad-op")
+    row = tab(bad.url).locator(f".run:has(a[href*='{bad.run}'])")
     expect(row.locator(".faults")).to_contain_text("worker:1 failed in step 3")
     expect(row.locator(".faults small")).to_contain_text("checked (CheckNumerics)")
 

@@ -21,7 +21,8 @@ from tracer.record.collector import (
     start_collector,
 )
 from tracer.record.manifest import read_manifest, write_manifest
-from tracer.record.recorder import FULL_FILES, Recorder
+from tracer.record.recorder import Recorder
+from tracer.record.room import FULL_FILES
 
 pytestmark = pytest.mark.cluster
 STEP = trace_of_step("run", "worker:0", 1)

@@ -13,8 +13,8 @@ from tracer.record import recorder as recorder_room
 from tracer.record.drain import find_homes
 from tracer.record.home import COLLECTOR_LOCK, lock_for_life
 from tracer.record.manifest import read_manifest
-from tracer.record.recorder import FULL_FILES, Recorder
-from tracer.record.room import Room, folder_bytes
+from tracer.record.recorder import Recorder
+from tracer.record.room import FULL_FILES, Room, bound_rings, folder_bytes
 from vizdist.store.trace import open_trace
 
 STEP = trace_of_step("run", "worker:0", 3)
@@ -43,6 +43,18 @@ def test_there_is_room_until_a_ring_is_over_full_and_nobody_reads_it() -> None:
         assert not recorder.has_room()
         recording.spans()
         assert recorder.has_room()
+
+
+def test_where_the_trace_may_be_small_little_may_wait_in_a_ring(tmp_path: Path) -> None:
+    bound_rings(tmp_path, 200_000)
+    recorder = Recorder(tmp_path, "worker:1", clock=FakeClock(), ring_capacity=2)
+    writer, op = recorder.writer(), recorder.site("op.run")
+    for _ in range(4):
+        writer.record(op, STEP, 1, 2)
+    assert recorder.has_room()
+    writer.record(op, STEP, 1, 2)
+    assert not recorder.has_room()
+    recorder.close()
 
 
 def test_steps_are_not_recorded_while_a_collector_cannot_write(

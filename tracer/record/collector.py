@@ -30,7 +30,7 @@ from tracer.record.export_target import target_from
 from tracer.record.exporter import Exporter, sender_to
 from tracer.record.home import COLLECTOR_LOCK, lock_for_life
 from tracer.record.manifest import read_manifest, update_manifest, write_manifest
-from tracer.record.room import NO_LIMIT, Room
+from tracer.record.room import NO_LIMIT, Room, bound_rings
 from tracer.record.sink import Sink
 
 COLLECTOR: Final = "collector"
@@ -144,7 +144,9 @@ def start_collector(
     """Starts the collector of this host. The tasks may record before it is up."""
     log_file = log_path(trace, COLLECTOR)
     log_file.parent.mkdir(parents=True, exist_ok=True)
-    told = json.dumps(asdict(orders or Orders()))
+    orders = orders or Orders()
+    bound_rings(scratch, orders.limit_bytes)
+    told = json.dumps(asdict(orders))
     command = [sys.executable, "-m", "tracer.record.collector"]
     command += [str(trace), str(scratch), run_id, told]
     with log_file.open("ab") as errors:

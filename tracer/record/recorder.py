@@ -33,14 +33,13 @@ from tracer.record.home import COLLECTOR_LOCK, SITES_FILE, Home, is_locked
 from tracer.record.lanes import Lane
 from tracer.record.open_span import NoSpan, OpenSpan, RareSpan
 from tracer.record.ring import CAPACITY, RECORD_BYTES, Place
-from tracer.record.room import STOP_FILE
+from tracer.record.room import STOP_FILE, full_files
 from tracer.record.sites import Sites
 from tracer.record.writer import Writer
 
 Enter = Callable[..., Callable[[], None]]
 
-FULL_FILES: Final = 64  #: ring files of a thread (1 MiB each) at which a step boundary waits
-WAIT_LIMIT_S: Final = 10.0  #: and for how long at most
+WAIT_LIMIT_S: Final = 10.0  #: how long a step boundary waits at most where a ring is over-full
 RUN_ID: Final = "vizdist.run.id"
 LAST_NS: Final = (1 << 63) - 1  #: since the epoch
 NAMED_SITES: Final = 1000  #: names of users' spans that are interned; further ones are told each
@@ -79,6 +78,7 @@ class Recorder:
         self.new_span: Callable[[], int] = _span_ids()
         self._scratch = scratch
         self._stop = str(scratch / STOP_FILE)
+        self._full = full_files(scratch)
         self._capacity = ring_capacity
         self._left_out = kinds_beyond(detail)
         #: where spans belong that are part of no step
@@ -206,11 +206,11 @@ class Recorder:
 
     def step_boundary(self) -> None:
         """Between two steps: waits for the collector where a ring is over-full; records that."""
-        if not self._is_over_full(FULL_FILES):
+        if not self._is_over_full(self._full):
             return
         start, limit = self.now(), time.monotonic() + WAIT_LIMIT_S
         while (
-            self._is_over_full(FULL_FILES // 2)
+            self._is_over_full(self._full // 2)
             and is_locked(self._scratch / COLLECTOR_LOCK)
             and time.monotonic() < limit
         ):
@@ -232,8 +232,8 @@ class Recorder:
         """
         if os.path.exists(self._stop):  # noqa: PTH110 (before every step: a Path costs double)
             return False
-        self._is_choked = self._is_choked and self._is_over_full(FULL_FILES // 2)
-        if self._is_choked or not self._is_over_full(FULL_FILES):
+        self._is_choked = self._is_choked and self._is_over_full(self._full // 2)
+        if self._is_choked or not self._is_over_full(self._full):
             return not self._is_choked
         return is_locked(self._scratch / COLLECTOR_LOCK)
 

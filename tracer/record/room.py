@@ -1,7 +1,8 @@
 """Whether there is room to record: the collector decides, a file tells every recorder.
 
 The trace grows to its limit and no further, the disk may be full before; either way recording stops
-at the next step boundary and the run goes on. What stands in the rings by then is still written.
+at the next step boundary and the run goes on. What stands in the rings by then is still written;
+where the limit is small, little may stand there.
 """
 
 from contextlib import suppress
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Final
 
 STOP_FILE: Final = "stopped"
+FULL_FILE: Final = "full"
 NO_LIMIT: Final = 0
+FULL_FILES: Final = 64  #: ring files of a thread (1 MiB each) at which a step boundary waits
 
 
 class Room:
@@ -38,6 +41,22 @@ class Room:
         self.stopped = reason
         with suppress(OSError):  # no room for this either: full rings will stop the recording
             self._stop.touch()
+
+
+def bound_rings(scratch: Path, limit_bytes: int) -> None:
+    """Before the first recorder: lets no more wait in a ring than the trace may hold, or two files.
+
+    What waits is written even where the trace is full; a collector that finds no core lets it grow.
+    """
+    if limit_bytes:
+        full = max(2, min(FULL_FILES, limit_bytes >> 20))
+        (scratch / FULL_FILE).write_text(str(full))
+
+
+def full_files(scratch: Path) -> int:
+    """At how many files of a ring a step boundary waits for the collector."""
+    told = scratch / FULL_FILE
+    return int(told.read_text()) if told.exists() else FULL_FILES
 
 
 def folder_bytes(folder: Path) -> int:

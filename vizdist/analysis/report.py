@@ -82,7 +82,9 @@ def finding_texts(finding: Finding, lang: Lang) -> tuple[str, str]:
 def _in_words(value: object, lang: Lang) -> object:
     if isinstance(value, Told):
         return t(f"timeline.canvas.stall.{value.key}", lang, **value.values)
-    return listed(value, lang) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return listed(value, lang) if value else t("analysis.nothing", lang)
+    return value
 
 
 def _head(trace: Trace, seen: Summary, lang: Lang) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vizdist.analysis.branches import branches, loops, of_most
+from vizdist.analysis.branches import Branch, branches, loops, of_most
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
 from vizdist.analysis.collectives import Collective, collectives
 from vizdist.analysis.faults import Faults, faults
@@ -232,19 +232,10 @@ def _of_control_flow(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
         return
     one, number = OneStep(trace, times.typical), times.typical.number
     for branch in branches(one)[:MOST_NAMED]:
-        key = f"branch.{'true' if branch.is_true else 'false'}"
-        values: dict[str, object] = {
-            "step": f"{number:,}",
-            "predicate": branch.predicate,
-            "ran": _some(branch.ran),
-            "passed": _some(branch.passed),
-            "tasks": tuple(branch.tasks),
-        }
-        key = key if branch.passed else f"{key}_alone"
-        yield Sentence(key, values, "replay", branch.spans, number, "dead")
+        yield _of_branch(branch, number)
     for loop in of_most(loops(one), MOST_NAMED):
         least, most = min(loop.messages.values(), default=0), max(loop.messages.values(), default=0)
-        values = {
+        values: dict[str, object] = {
             "step": f"{number:,}",
             "name": loop.name,
             "count": loop.rounds,
@@ -255,6 +246,21 @@ def _of_control_flow(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
         is_one_more = least == most == loop.rounds + 1
         key = "one_more" if is_one_more else "crossing" if most else "local"
         yield Sentence(f"loop.{key}", values, "replay", loop.spans, number, "iteration")
+
+
+def _of_branch(branch: Branch, number: int) -> Sentence:
+    values: dict[str, object] = {"step": f"{number:,}", "predicate": branch.predicate}
+    if branch.loop:
+        key = "turns"
+        counts = {"true": branch.times[1], "count": sum(branch.times)}
+        no, yes = map(_some, branch.sides)
+        values |= {"name": branch.loop, "on_true": yes, "on_false": no, **counts}
+    else:
+        key = "true" if branch.is_true else "false"
+        key = key if branch.passed else f"{key}_alone"
+        ran, passed = _some(branch.ran), _some(branch.passed)
+        values |= {"ran": ran, "passed": passed, "tasks": tuple(branch.tasks)}
+    return Sentence(f"branch.{key}", values, "replay", branch.spans, number, "dead")
 
 
 def _some(names: Sequence[str]) -> tuple[str, ...]:

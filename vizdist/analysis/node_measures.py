@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.recv_parts import RecvParts, recv_parts
 from vizdist.analysis.step_split import paint
 from vizdist.store.details import hex_id
 from vizdist.store.spans import Spans
@@ -21,13 +22,14 @@ class Measured:
     In `dead` of its `runs` it had nothing to work on: the way not taken, or the end of a loop. In
     `failed` of them it was an op that ended with an error.
 
-    `time`, `queueing` (ready, not run), `wait` (a recv whose value did not exist) and `start` (from
-    the start of the step) are ns; `span` is its first span's id, 16 hex digits; `key` the
-    rendezvous key of a Send or Recv.
+    `time`, `queueing` (ready, not run), `start` (from the start of the step), and of a recv
+    `request` (it is on its way) and `wait` (it is there, and no value yet) are ns; `span` is its
+    first span's id, 16 hex digits; `key` the rendezvous key of a Send or Recv.
     """
 
     time: int = 0
     queueing: int = 0
+    request: int = 0
     wait: int = 0
     bytes: int = 0
     start: int = 0
@@ -36,6 +38,11 @@ class Measured:
     span: str = ""
     key: str = ""
     failed: int = 0
+
+    @property
+    def transfer(self) -> int:
+        """How long the value of a recv was on its way."""
+        return max(0, self.time - self.request - self.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +58,17 @@ NOTHING_MEASURED = StepMeasures()
 
 
 def measure_nodes(trace: Trace, step: StepInfo) -> StepMeasures:
-    own = trace.all.take(trace.step_places(step))
-    own = own.take(own.is_kind(*NODE_KINDS))
-    return StepMeasures(_nodes(own, step), _busy(own, step), step.task)
+    spans = trace.all.take(trace.step_places(step))
+    own = spans.take(spans.is_kind(*NODE_KINDS))
+    nodes = _nodes(own, recv_parts(trace, spans), step)
+    return StepMeasures(nodes, _busy(own, step), step.task)
 
 
-def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
+def _nodes(own: Spans, parts: RecvParts, step: StepInfo) -> dict[str, Measured]:
     found: dict[str, Measured] = {}
+    request, wait = np.zeros(len(own), np.int64), own.wait.copy()
+    between = own.is_kind("rendezvous.recv") & ((own.flags & Flag.CLIENT_EDGE) == 0)
+    request[between], wait[between] = parts.request, parts.wait
     names, keys = own.text("name"), own.text("key")
     queueing = np.where(own.ready > 0, own.start - own.ready, 0)
     is_dead = (own.flags & Flag.DEAD) > 0
@@ -67,7 +78,8 @@ def _nodes(own: Spans, step: StepInfo) -> dict[str, Measured]:
         new = Measured(
             int(own.end[at] - own.start[at]),
             int(queueing[at]),
-            int(own.wait[at]),
+            int(request[at]),
+            int(wait[at]),
             int(own.bytes[at]),
             int(own.start[at]) - step.start,
             1,
@@ -85,6 +97,7 @@ def _joined(old: Measured, new: Measured) -> Measured:
         old,
         time=old.time + new.time,
         queueing=old.queueing + new.queueing,
+        request=old.request + new.request,
         wait=old.wait + new.wait,
         bytes=old.bytes + new.bytes,
         runs=old.runs + 1,

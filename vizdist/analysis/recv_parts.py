@@ -26,6 +26,11 @@ class RecvParts:
     exists: Array
 
     @property
+    def request(self) -> Array:
+        requests: Array = self.served - self.recvs.start
+        return requests
+
+    @property
     def wait(self) -> Array:
         waits: Array = self.exists - self.served
         return waits
@@ -53,6 +58,13 @@ def recv_parts(trace: Trace, spans: Spans) -> RecvParts:
     return RecvParts(recvs, served, np.clip(exists, served, recvs.end))
 
 
+def parts_of(trace: Trace, place: int) -> RecvParts:
+    """Of the recv at this place; of none where it takes what the client feeds or fetches."""
+    own = trace.all.span[place]
+    calls = np.flatnonzero((trace.all.parent == own) & trace.all.is_kind("rpc.client"))
+    return recv_parts(trace, trace.all.take(np.append(place, calls)))
+
+
 def value_at(trace: Trace, recvs: Spans) -> Array:
     """When the value of each recv came into being: its wait was over, and its Send had begun.
 
@@ -61,8 +73,8 @@ def value_at(trace: Trace, recvs: Spans) -> Array:
     instants: Array = np.where(never_came(recvs.columns), recvs.end, recvs.start + recvs.wait)
     linked = np.flatnonzero(recvs.link)
     send = trace.places(recvs.link[linked])
-    begun = np.where(send >= 0, trace.all.start[send], 0)
-    instants[linked] = np.maximum(instants[linked], begun)
+    linked, send = linked[send >= 0], send[send >= 0]
+    instants[linked] = np.maximum(instants[linked], trace.all.take(send).start)
     return instants
 
 

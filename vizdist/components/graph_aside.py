@@ -197,9 +197,9 @@ def _pair(facts: PairFacts, tried: Sequence[Component], lang: Lang) -> list[Comp
     says = ("control_pair" if facts.control else "") if facts.is_cut else "future"
     rows = [(t("graph.fact.bytes", lang), str(size(facts.num_bytes)))]
     rows += _sharing(facts, lang)
-    if facts.wait or facts.transfer:
-        rows.append((t("graph.fact.wait", lang), us(facts.wait)))
-        rows.append((t("graph.fact.transfer", lang), us(facts.transfer)))
+    parts = {"request": facts.request, "wait": facts.wait, "transfer": facts.transfer}
+    if any(parts.values()):
+        rows += [(t(f"graph.fact.{name}", lang), us(ns)) for name, ns in parts.items()]
     ends = [(t(f"graph.fact.{end}", lang), name) for end, name in _ends(facts) if name]
     consumers = [html.Li(pick(name, name)) for name in facts.consumers[:MOST]]
     key = html.Code(facts.key, className="key")

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 from tracer.model.schema import SPAN_KINDS
 from vizdist.analysis.lit import Lit
 from vizdist.analysis.longest import longest
-from vizdist.analysis.recv_parts import value_at, waited
+from vizdist.analysis.recv_parts import parts_of, value_at, waited
 from vizdist.components.cards import chip, link, swatch
 from vizdist.components.what_if import what_if_card
 from vizdist.figures.timeline import HUES, hues_of
@@ -119,17 +119,26 @@ def _facts(trace: Trace, detail: SpanDetail, lit: Lit) -> Iterator[tuple[str, st
     name = "start_run" if begun is None else "start"
     yield name, str(duration(detail.start - (trace.start if begun is None else begun)))
     yield "duration", str(duration(detail.end - detail.start))
-    one = trace.all.take(np.array([detail.index]))
-    if wait := int(waited(one, value_at(trace, one))[0]):
-        yield "wait", str(duration(wait))
-        if detail.kind == "rendezvous.recv":
-            yield "transfer", str(duration(detail.end - detail.start - wait))
+    yield from _parts(trace, detail)
     if detail.ready:
         yield "queue", str(duration(max(0, detail.start - detail.ready)))
     if detail.version >= 0:
         yield "version", f"{detail.version:,}"
     if len(lit.selected) > 1:
         yield "count", f"{len(lit.selected):,}"
+
+
+def _parts(trace: Trace, detail: SpanDetail) -> Iterator[tuple[str, str]]:
+    """A recv between devices is its request's way, its wait and its value's way, one by one."""
+    one = trace.all.take(np.array([detail.index]))
+    parts = parts_of(trace, detail.index) if detail.kind == "rendezvous.recv" else None
+    if parts is not None and len(parts.recvs):
+        found = {"request": parts.request, "wait": parts.wait, "transfer": parts.transfer}
+    else:
+        found = {"wait": waited(one, value_at(trace, one))}
+    for name, ns in found.items():
+        if int(ns[0]):
+            yield name, str(duration(int(ns[0])))
 
 
 def _step_start(trace: Trace, detail: SpanDetail) -> int | None:

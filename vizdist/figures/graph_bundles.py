@@ -157,7 +157,7 @@ def _part(pair: PairEdge, measures: StepMeasures) -> Json:
         "label": pair.label,
         "bytes": 0 if pair.control else max(recv.bytes, 0) or pair.num_bytes,
         "wait": recv.wait,
-        "time": max(0, recv.time - recv.wait),
+        "time": recv.transfer,
         "spans": [send.span, recv.span],
         "key": recv.key or send.key,
     }

@@ -81,6 +81,7 @@ class PairFacts:
     recv: str
     key: str
     num_bytes: int
+    request: int
     wait: int
     transfer: int
     consumers: tuple[str, ...]
@@ -187,7 +188,7 @@ def _node_facts(
     identity = identity_of(graph, stages)
     inputs = tuple(_input_facts(graph, name))
     arrivals = [
-        (found.start + found.time, found.time - found.wait)
+        (found.start + found.time, found.transfer)
         for fact in inputs
         if fact.over and (found := _measured(measures, fact.over)).runs
     ]
@@ -209,7 +210,7 @@ def _node_facts(
         source=row.source,
         measured=_measured(measures, row.name),
         arrival=arrival,
-        transfer=max(0, transfer),
+        transfer=transfer,
         inputs=inputs,
         history=tuple(history(stages, row.name)),
         scope=_scope_of(graph, stages, name),
@@ -255,8 +256,9 @@ def _pair_facts(graph: StageGraph, measures: StepMeasures, pair: PairEdge) -> Pa
         recv=pair.recv,
         key=recv.key or _measured(measures, pair.send).key,
         num_bytes=0 if pair.control else recv.bytes or pair.num_bytes,
+        request=recv.request,
         wait=recv.wait,
-        transfer=max(0, recv.time - recv.wait),
+        transfer=recv.transfer,
         consumers=tuple(pair.dsts),
         source=pair.src,
         num_uses=pair.num_uses,

@@ -25,7 +25,7 @@ import { probe } from "./graph_probe.mjs";
 import { offerPicture } from "./picture.mjs";
 import { fillTable } from "./graph_table.mjs";
 import { sourceOf } from "./sources.mjs";
-import { cutsBetween, drawTwo, roomOfTitles, saidOf, scalesOfTwo } from "./graph_two.mjs";
+import { cutsBetween, drawTwo, layTwo, saidOf } from "./graph_two.mjs";
 
 const MORPH_MS = 240;
 const MARGIN = { top: 34, side: 10, bottom: 12 };
@@ -208,10 +208,11 @@ export class GraphView {
   select() {
     if (!this.model) return;
     const before = this.found;
-    this.found = this.foundIn(this.model);
+    const { sel, names } = this.state;
+    this.found = resolve(this.model, sel, names);
     this.lit = litBy(this.model, this.found);
     if (this.upper) {
-      this.upper.found = this.foundIn(this.upper.model);
+      this.upper.found = resolve(this.upper.model, sel, names);
       this.upper.lit = litBy(this.upper.model, this.upper.found);
     }
     const isNew = JSON.stringify(before) !== JSON.stringify(this.found);
@@ -219,23 +220,20 @@ export class GraphView {
     this.repaint();
   }
 
-  /** What is selected, in a model; a span that it knows not by id goes by the names it has. */
-  foundIn(model) {
-    const { sel, names } = this.state;
-    const found = resolve(model, sel);
-    if (found || !["span", "rpc"].includes(sel?.type)) return found;
-    return names.map((id) => resolve(model, { type: "node", id })).find(Boolean) ?? null;
-  }
-
   // ---- two stages ----
 
   takeUpper(payload) {
-    this.upper = payload && {
-      model: buildModel(payload), grid: hitGrid(payload),
-      rise: payload.height + roomOfTitles(this.surface.width)[0],
-    };
+    this.upper = payload && { model: buildModel(payload), grid: hitGrid(payload) };
+    this.layTwo();
     this.cuts = this.upper ? cutsBetween(this.upper.model, this.model) : [];
     this.said = this.upper ? saidOf(this.words, this.upper.model, this.model) : null;
+  }
+
+  /** The upper picture stands over the lower as the canvas has room. */
+  layTwo() {
+    if (!this.upper) return;
+    const { model } = this.upper;
+    Object.assign(this.upper, layTwo(this.surface, this.model.payload, model.payload, ZOOM.names));
   }
 
   showTwo(isTwo) {
@@ -328,8 +326,8 @@ export class GraphView {
     const box = this.onlyBox;
     const { height, wires } = this.model.payload;
     if (this.upper) {
-      const [, margin] = roomOfTitles(this.surface.width);
-      return { top: -this.upper.rise, tall: height + this.upper.rise, margin };
+      const { rise, above: margin } = this.upper;
+      return { top: -rise, tall: height + rise, margin };
     }
     if (!box) return { top: 0, tall: height, margin: MARGIN.top };
     const ends = wires.filter(({ from, to }) => from === box.id || to === box.id)
@@ -345,6 +343,7 @@ export class GraphView {
     const { width, height } = this.surface;
     const { payload } = this.model;
     const box = this.onlyBox;
+    this.layTwo();
     const { top, tall, margin } = this.extent;
     const room = height - margin - MARGIN.bottom;
     const least = box ? ZOOM.alone : ZOOM.least;
@@ -354,8 +353,7 @@ export class GraphView {
       ? Math.max(least, wide) : high;
     const one = isWhole || whole < READABLE ? whole : Math.max(ZOOM.names, whole);
     const [zoom, zoomY] = this.upper && !isWhole
-      ? scalesOfTwo({ width: width - 2 * MARGIN.side, height: room },
-        { width: payload.width, height: tall }, ZOOM.names)
+      ? this.upper.scales
       : [one, Math.min(Math.max(one, high), STRETCH * one)];
     const spare = Math.max(0, room - tall * zoomY) / 2;
     const above = margin + Math.min(spare, 60);
@@ -387,8 +385,9 @@ export class GraphView {
     this.moved();
   }
 
-  /** Layout point in the middle of a found thing. */
-  middleOf(found) {
+  /** Layout point in the middle of a found thing; of several, of the first. */
+  middleOf({ all, ...one }) {
+    const found = all?.[0] ?? one;
     if (found.tile) {
       const tile = this.model.tiles.get(found.tile);
       return [tile.x, tile.y];
@@ -446,10 +445,11 @@ export class GraphView {
   /** On a narrow screen: turns to the box that holds a found thing. */
   showBoxOf(found) {
     const { payload } = this.model;
-    const tile = this.model.tiles.get(found.tile ?? found.tiles?.[0]);
-    const bandId = tile?.band ?? found.bands?.[0];
+    const first = found.all?.[0] ?? found;
+    const tile = this.model.tiles.get(first.tile ?? first.tiles?.[0]);
+    const bandId = tile?.band ?? first.bands?.[0];
     const band = payload.bands.find((one) => one.id === bandId);
-    const id = band ? band.box : this.model.wires.get(found.wire)?.from;
+    const id = band ? band.box : this.model.wires.get(first.wire)?.from;
     if (id === undefined || id === this.onlyBox.id) return;
     this.chooseBox(id);
   }

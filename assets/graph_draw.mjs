@@ -11,7 +11,7 @@ import {
   drawBadge, drawFailed, drawMarks, drawPathNumbers, drawPathTiles, drawPathWires,
 } from "./graph_marks.mjs";
 import {
-  HOLLOW, TAGS, hueOf, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
+  HOLLOW, TAGS, hueOf, isChosen, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
 } from "./graph_model.mjs";
 import {
   arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, halfTile, place, stroke, tilePath,
@@ -215,7 +215,7 @@ function isLinkLit(scene, link) {
   const pair = link.src.startsWith("<") ? link.src : link.dst;
   const wire = /^[<>]/.test(pair) ? pair.slice(1) : null;
   if (wire !== null && scene.model.wires.has(wire)) return scene.lit.wires.has(wire);
-  return link.src === scene.found.tile || link.dst === scene.found.tile;
+  return [link.src, link.dst].some((id) => isChosen(scene.found, "tile", id));
 }
 
 /** From a variable to what writes it: no value flows, so the line is faint. */
@@ -311,7 +311,7 @@ export { halfTile };
 function shownOf(scene, tile) {
   const dim = dimOf(scene, scene.lit?.tiles.has(tile.id));
   const isGoing = scene.model.tiles.get(tile.id)?.going;
-  const fades = isGoing && scene.found?.tile !== tile.id;
+  const fades = isGoing && !isChosen(scene.found, "tile", tile.id);
   return (fades ? Math.min(dim, GOING) : dim) * (tile.shown ?? 1);
 }
 
@@ -335,11 +335,11 @@ function linesOf(scene, tile, level) {
 }
 
 function drawNames(ctx, scene, level, labels, width, height) {
-  const chosen = scene.found?.tile;
+  const chosen = (tile) => isChosen(scene.found, "tile", tile.id);
   const order = scene.tiles
     .filter((tile) => level.names || level.wholeNames || tile.count > 1)
     .filter((tile) => isSeen(scene, tile, width, height))
-    .sort((a, b) => (b.id === chosen) - (a.id === chosen) || valueOf(scene, b) - valueOf(scene, a));
+    .sort((a, b) => chosen(b) - chosen(a) || valueOf(scene, b) - valueOf(scene, a));
   if (!level.names) labels.push(...tileSpots(scene, width, height));
   const names = order.map((tile) => placeName(ctx, scene, tile, level, labels)).filter(Boolean);
   for (const name of names) widen(ctx, name, labels);
@@ -366,9 +366,9 @@ function placeName(ctx, scene, tile, level, labels) {
   const { zoom, zoomY = zoom, words } = scene;
   const [x, y] = place(scene)(tile.x, tile.y);
   const isTag = TAGS.has(tile.kind);
-  const isChosen = tile.id === scene.found?.tile;
+  const isRinged = isChosen(scene.found, "tile", tile.id);
   const top = y + (isTag ? 9 : halfTile(scene)) + 13;
-  const style = font(11, isChosen ? 700 : 550);
+  const style = font(11, isRinged ? 700 : 550);
   const room = tile.room * Math.max(zoom, 1);
   const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
   const lines = level.names && zoomY >= zoom ? linesOf(scene, tile, level) : [];
@@ -381,9 +381,9 @@ function placeName(ctx, scene, tile, level, labels) {
   };
   const isFree = (spot) => spot && labels.every((label) => !touch(spot, label));
   const fit = room * Math.min(1, zoom); // what neighbours leave is given later
-  const tries = isChosen || !level.names ? [[Infinity, lines]]
+  const tries = isRinged || !level.names ? [[Infinity, lines]]
     : [[fit, lines], [fit, []], [room, []]];
-  const spot = tries.map(spotOf).find((one) => isChosen || isFree(one));
+  const spot = tries.map(spotOf).find((one) => isRinged || isFree(one));
   if (!spot) return null;
   labels.push(spot);
   return { tile, x, top, text, style, room, spot };

@@ -3,7 +3,6 @@
 import { direction, gestures, publishSelection } from "./core.mjs";
 import { selectionOf } from "./graph_model.mjs";
 import { toggleTable } from "./graph_controls.mjs";
-import { roomOfTitles } from "./graph_two.mjs";
 import { tipLines } from "./graph_words.mjs";
 
 const isSame = (a, b) => ["id", "node", "isUpper"].every((part) => a?.[part] === b?.[part]);
@@ -54,7 +53,8 @@ export class Hands {
     if (view.over) return this.hitOverview(x, y + view.overShift);
     const reach = Math.max(1, 8 / view.zoom / 17);
     const [wx, wy] = view.port.toWorld(x, y);
-    if (view.upper && wy < -roomOfTitles(view.surface.width)[0] / 2) {
+    const { upper } = view;
+    if (upper && wy < (upper.model.payload.height - upper.rise) / 2) {
       const above = view.upper.grid.at(wx, wy + view.upper.rise);
       return above && { ...above, isUpper: true };
     }

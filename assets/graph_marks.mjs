@@ -2,7 +2,7 @@
 // A `scene` is what graph_draw.mjs says.
 
 import { font } from "./core.mjs";
-import { TAGS, edgeOf } from "./graph_model.mjs";
+import { TAGS, edgeOf, isChosen } from "./graph_model.mjs";
 import { halfTile, place, stroke, tilePath } from "./graph_wires.mjs";
 import { focusRing, polygon, roundRect, roundedPath, tagPoints } from "./shapes.mjs";
 
@@ -154,8 +154,9 @@ function drawNumber(ctx, theme, numbers, x, y) {
 /** Selection and keyboard focus, over everything. */
 export function drawMarks(ctx, scene, level) {
   drawBandMarks(ctx, scene);
-  const chosen = scene.tiles.find((tile) => scene.found?.tile === tile.id && !tile.leaving);
-  if (chosen) drawRing(ctx, scene, chosen);
+  for (const tile of scene.tiles) {
+    if (isChosen(scene.found, "tile", tile.id) && !tile.leaving) drawRing(ctx, scene, tile);
+  }
   drawFocus(ctx, scene, level);
 }
 

@@ -1,6 +1,7 @@
 // The minimap: the whole layout in a corner, and the part that the big canvas shows.
 
 import { Surface, direction, gestures } from "./core.mjs";
+import { isChosen } from "./graph_model.mjs";
 import { roundRect } from "./shapes.mjs";
 
 const KEY_SHARE = 0.2; // of the view's width: how far an arrow key goes
@@ -76,12 +77,12 @@ function drawMinimap(ctx, scene, width, height, seen) {
   const side = Math.max(2, Math.min(6, 26 * scale));
   for (const tile of payload.tiles) {
     const [x, y] = to(tile.x, tile.y);
-    const isChosen = scene.found?.tile === tile.id;
+    const isRinged = isChosen(scene.found, "tile", tile.id);
     ctx.fillStyle = { update: theme.update, variable: theme.update, read: theme.update,
       compute: theme.compute }[tile.kind] ?? theme.idle;
-    if (isChosen) ctx.fillStyle = theme.mark;
+    if (isRinged) ctx.fillStyle = theme.mark;
     ctx.fillRect(x - side / 2, y - side / 2, side, side);
-    if (isChosen) {
+    if (isRinged) {
       ctx.strokeStyle = theme.outline;
       ctx.strokeRect(x - side / 2 - 1, y - side / 2 - 1, side + 2, side + 2);
     }

@@ -140,12 +140,27 @@ export function isValueShown(model, tile, choice) {
  *  edge. */
 export const edgeOf = (key) => key?.replace(/;\d+:\d+$/, "");
 
+const BY_SPANS = new Set(["span", "rpc", "stall"]); // their ids are those of spans
+
 /** What a selection of the page means here: {tile} or {wire}, and the node or pair if it is one;
- *  {tiles} of a scope that stands open; {bands} of a device or task, with {wires} of a link. */
-export function resolve(model, selection) {
+ *  {tiles} of a scope that stands open; {bands} of a device or task, with {wires} of a link; {all}
+ *  of a stall, what was awaited and what ran next. `names` are those of each of its spans: of the
+ *  many turns of a loop the graph knows one by its id. */
+export function resolve(model, selection, names = []) {
   if (!selection) return null;
   const { type, id } = selection;
-  const name = type === "span" ? model.bySpan.get(id) : id;
+  if (!BY_SPANS.has(type)) return resolveName(model, type, id);
+  const found = new Map();
+  id.split(",").forEach((span, at) => {
+    const known = [model.bySpan.get(span) ?? "", ...names[at] ?? []];
+    const own = known.map((name) => resolveName(model, "node", name)).find(Boolean);
+    if (own) found.set(own.tile ?? own.wire ?? own.tiles[0], own);
+  });
+  const all = [...found.values()];
+  return all.length > 1 ? { all } : all[0] ?? null;
+}
+
+function resolveName(model, type, name) {
   const node = model.nodes.get(name);
   if (node && type !== "edge" && type !== "key") return { tile: node.tile, node: node.id };
   if (type === "device") return bandsOf(model, name);
@@ -162,6 +177,10 @@ export function resolve(model, selection) {
   }
   return null;
 }
+
+/** Whether this tile or wire is chosen itself, not only lit beside what is. */
+export const isChosen = (found, kind, id) => found?.[kind] === id
+  || (found?.all?.some((one) => one[kind] === id) ?? false);
 
 /** "worker:0", or "worker:0 CPU:0" for one of its devices. */
 function bandsOf(model, name) {
@@ -184,6 +203,11 @@ function wiresOf(model, name) {
 /** Everything that stays lit beside a selection. */
 export function litBy(model, found) {
   if (!found) return null;
+  if (found.all) {
+    const each = found.all.map((one) => litBy(model, one));
+    const together = (kind) => new Set(each.flatMap((one) => [...one[kind]]));
+    return { tiles: together("tiles"), wires: together("wires") };
+  }
   if (found.wire) {
     const wire = model.wires.get(found.wire);
     return { tiles: new Set(endsOfWire(model, wire)), wires: new Set([wire.id]) };

@@ -2,7 +2,7 @@
 
 import { ellipsis, font, textWidth } from "./core.mjs";
 import { nodeFill } from "./graph_draw.mjs";
-import { ROUND, wireWidth } from "./graph_model.mjs";
+import { ROUND, isChosen, wireWidth } from "./graph_model.mjs";
 import { twoColours } from "./graph_wires.mjs";
 import { countOf } from "./graph_words.mjs";
 import { drawTag, roundRect, roundedPath } from "./shapes.mjs";
@@ -48,12 +48,12 @@ const areShort = (ctx, { frames }) => frames.some(({ label, room }) =>
 
 function drawFrame(ctx, scene, frame, isShort) {
   const { theme, found } = scene;
-  const isChosen = frame.nodes.some((node) => node.tile === found?.tile);
+  const isRinged = frame.nodes.some((node) => isChosen(found, "tile", node.tile));
   roundRect(ctx, frame.x, frame.y, frame.w, frame.h, 5);
-  ctx.fillStyle = isChosen ? theme.mark : theme.panel;
+  ctx.fillStyle = isRinged ? theme.mark : theme.panel;
   ctx.fill();
-  ctx.lineWidth = isChosen ? 2 : 1;
-  ctx.strokeStyle = isChosen ? theme.outline : theme.line2;
+  ctx.lineWidth = isRinged ? 2 : 1;
+  ctx.strokeStyle = isRinged ? theme.outline : theme.line2;
   ctx.stroke();
   for (const { node, x, y } of frame.squares) {
     ctx.fillStyle = nodeFill(scene, node);

@@ -3,16 +3,41 @@
 
 import { ellipsis, fill, font, grouped, textWidth } from "./core.mjs";
 import { drawGraph } from "./graph_draw.mjs";
+import { isChosen } from "./graph_model.mjs";
 import { place, stroke } from "./graph_wires.mjs";
 import { pointAt } from "./shapes.mjs";
 
-const NARROW = 700; // below it a title and its sentence have a line each
-/** Layout pixels between the two pictures, and screen pixels above the upper one. */
-export const roomOfTitles = (width) => (width < NARROW ? [116, 58] : [72, 40]);
+const NARROW = 700; // below it both pictures are whole, and what is said of them takes lines
+const BETWEEN = 72; // layout pixels between the two pictures
+const ABOVE = 40; // screen pixels above the upper one
+const SIDE = 10;
+const FOOT = 12;
+const TITLE = 20; // height of a title on a narrow canvas, and of a line below it
+const LINE = 16;
+const MOST_LINES = 3;
+const LEAST = 0.1;
 const SQUEEZE = 0.45; // rows are pressed together to this, not more: a tile and its name stay
 const MOST_NUMBERS = 60;
 const RADIUS = 10.5; // of a number
 const ALONG = [0.5, 0.36, 0.64, 0.2, 0.8, 0.05, 0.95]; // where on its edge it may stand
+
+const ofTitle = TITLE + MOST_LINES * LINE;
+
+/** How two pictures stand over one another on a canvas: their scales, by how much the upper one
+ *  lies higher (layout pixels), and what is left `above` it (screen pixels). */
+export function layTwo({ width, height }, lower, upper, names) {
+  const across = width - 2 * SIDE;
+  if (width >= NARROW) {
+    const rise = upper.height + BETWEEN;
+    const size = { width: lower.width, height: lower.height + rise };
+    const room = { width: across, height: height - ABOVE - FOOT };
+    return { rise, above: ABOVE, scales: scalesOfTwo(room, size, names) };
+  }
+  const zoom = Math.max(LEAST, Math.min(1, across / Math.max(1, lower.width)));
+  const room = height - 2 * ofTitle - FOOT;
+  const down = Math.max(LEAST, Math.min(zoom, room / Math.max(1, lower.height + upper.height)));
+  return { rise: upper.height + ofTitle / down, above: ofTitle, scales: [zoom, down] };
+}
 
 /** Scales of two pictures over one another: names fit beside each other, and both into the height
  *  of the canvas as far as rows can be pressed together. */
@@ -86,11 +111,11 @@ function drawIdentity(ctx, upper, lower) {
   for (const tile of upper.tiles) {
     const same = there.get(tile.id);
     if (!same) continue;
-    const isChosen = found?.tile === tile.id;
+    const isRinged = isChosen(found, "tile", tile.id);
     ctx.beginPath();
     ctx.moveTo(...place(upper)(tile.x, tile.y));
     ctx.lineTo(...place(lower)(same.x, same.y));
-    stroke(ctx, isChosen ? theme.ink : theme.line2, isChosen ? 2 : 1, isChosen ? [] : [2, 3]);
+    stroke(ctx, isRinged ? theme.ink : theme.line2, isRinged ? 2 : 1, isRinged ? [] : [2, 3]);
   }
 }
 
@@ -135,17 +160,33 @@ function drawTitle(ctx, scene, name, sentence, width) {
   const [strong, plain] = [font(15, 680), font(13)];
   const wide = textWidth(ctx, title, strong);
   const left = isNarrow ? x : x + wide + 12;
-  const said = ellipsis(sentence, (text) => textWidth(ctx, text, plain), width - left - 12);
-  const right = Math.max(x + wide, left + textWidth(ctx, said, plain));
-  const high = isNarrow ? 38 : 22;
+  const measure = (text) => textWidth(ctx, text, plain);
+  const most = isNarrow ? MOST_LINES : 1;
+  const lines = linesOf(sentence, measure, width - left - 12, most);
+  const right = Math.max(x + wide, ...lines.map((line) => left + measure(line)));
+  const high = isNarrow ? TITLE + LINE * lines.length : 22;
   ctx.fillStyle = theme.bg;
   ctx.fillRect(x - 6, y - 7 - high, right - x + 12, high);
   ctx.textAlign = "left";
   ctx.textBaseline = "alphabetic";
   ctx.fillStyle = theme.ink;
   ctx.font = strong;
-  ctx.fillText(title, x, y - (isNarrow ? 30 : 13));
+  ctx.fillText(title, x, isNarrow ? y - 13 - LINE * lines.length : y - 13);
   ctx.fillStyle = theme.ink2;
   ctx.font = plain;
-  ctx.fillText(said, left, y - 13);
+  lines.forEach((line, i) => ctx.fillText(line, left, y - 13 - LINE * (lines.length - 1 - i)));
+}
+
+/** A text in lines that fit, broken between words, and between Chinese characters; what is too much
+ *  for so many lines is cut. */
+export function linesOf(text, measure, room, most) {
+  const pieces = text.match(/[\u2e80-\uffef]|[^\s\u2e80-\uffef]+\s*|\s+/gu) ?? [];
+  const lines = [""];
+  for (const piece of pieces) {
+    const longer = lines.at(-1) + piece;
+    const isFull = lines.at(-1) && measure(longer.trimEnd()) > room;
+    if (isFull && lines.length < most) lines.push(piece);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines.map((line) => ellipsis(line.trimEnd(), measure, room));
 }

@@ -2,7 +2,7 @@
 // A `scene` is what graph_draw.mjs says.
 
 import { font, formatBytes, formatNs, haloText, textWidth } from "./core.mjs";
-import { ROUND, TILE, targetsOf, wireWidth } from "./graph_model.mjs";
+import { ROUND, TILE, isChosen, targetsOf, wireWidth } from "./graph_model.mjs";
 import { drawTag, polygon, roundRect, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
@@ -45,13 +45,13 @@ export function drawWire(ctx, scene, wire, level) {
   const { theme, zoom } = scene;
   const points = wire.points.map(([x, y]) => place(scene)(x, y));
   const isLit = scene.lit?.wires.has(wire.id) ?? false;
-  const isChosen = scene.found?.wire === wire.id;
+  const isRinged = isChosen(scene.found, "wire", wire.id);
   const isLifted = scene.hover?.id === wire.id;
   const width = (wire.isPair && !wire.control ? wireWidth(wire.bytes) : 1.3)
     * Math.min(1, Math.max(0.5, zoom)) + (isLifted ? 1 : 0);
   ctx.globalAlpha = dimOf(scene, isLit) * (wire.shown ?? 1);
   roundedPath(ctx, points, 9 * Math.min(1, zoom));
-  if (isChosen) {
+  if (isRinged) {
     stroke(ctx, theme.outline, width + 9);
     stroke(ctx, theme.mark, width + 6);
   }
@@ -67,7 +67,7 @@ export function drawWire(ctx, scene, wire, level) {
     stroke(ctx, theme.ink2, width + 1.6);
     stroke(ctx, twoColours(ctx, theme, points), width);
   }
-  if (wire.isPair) drawWireTags(ctx, scene, wire, points, level, isChosen);
+  if (wire.isPair) drawWireTags(ctx, scene, wire, points, level, isRinged);
   ctx.globalAlpha = 1;
 }
 
@@ -89,7 +89,7 @@ export function twoColours(ctx, theme, points) {
   return paint;
 }
 
-function drawWireTags(ctx, scene, wire, points, level, isChosen) {
+function drawWireTags(ctx, scene, wire, points, level, isRinged) {
   const { theme, zoom } = scene;
   const most = Math.min(level.tag, TAG_ROOM * zoom);
   const whole = wire.control ? Math.max(Math.min(8, most), most - 2) : most;
@@ -102,7 +102,7 @@ function drawWireTags(ctx, scene, wire, points, level, isChosen) {
       openEnd(ctx, theme, x, y); // the other end is in no graph of this trace
       continue;
     }
-    if (isChosen) {
+    if (isRinged) {
       ctx.beginPath();
       ctx.arc(x, y, size * 0.8, 0, 7);
       ctx.fillStyle = theme.mark;
@@ -124,7 +124,7 @@ function openEnd(ctx, theme, x, y) {
 export function drawWireLabels(ctx, scene, level, labels, width, height) {
   const { payload, theme, words } = scene;
   const total = payload.wires.reduce((sum, wire) => sum + wire.bytes, 0);
-  const importance = (wire) => (scene.found?.wire === wire.id ? Infinity : wire.bytes);
+  const importance = (wire) => (isChosen(scene.found, "wire", wire.id) ? Infinity : wire.bytes);
   const wanted = payload.wires
     .filter((wire) => wire.isPair)
     .filter((wire) => level.pairLabels === "all" || wire.bytes >= total / 100)

@@ -174,10 +174,17 @@ export class ReplayView extends GraphView {
       chosen: this.chosen,
     };
     this.spots = drawReplay(ctx, scene);
-    const { ids, tileOf } = this.places;
-    const ringed = this.model.tiles.get(this.found?.tile ?? ids[tileOf[this.chosen?.item]]);
-    if (ringed) drawRing(ctx, scene, ringed);
+    for (const tile of this.ringed) drawRing(ctx, scene, tile);
     this.overlayMs = performance.now() - begun;
+  }
+
+  /** Tiles of what is selected: of a stall, two. */
+  get ringed() {
+    const { ids, tileOf } = this.places;
+    const { item, then } = this.chosen ?? {};
+    const own = then ? [ids[tileOf[item]], ids[tileOf[then.item]]]
+      : [this.found?.tile ?? ids[tileOf[item]]];
+    return [...new Set(own)].map((id) => this.model.tiles.get(id)).filter(Boolean);
   }
 
   /** The graph itself changes only where the viewer moves it. */

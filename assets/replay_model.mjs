@@ -344,10 +344,16 @@ export function spanOf({ item }, i) {
 
 export const keyText = ({ key, keys }, row) => keys[key.key[row]];
 
-/** What a selection of the page means here: {item}, {row} of a key, {name} of nodes, or null. */
+/** What a selection of the page means here: {item}, {row} of a key, {name} of nodes, or null; of a
+ *  stall what was awaited, and what ran next as `then`. */
 export function find(replay, selection) {
   if (!selection) return null;
   const { type, id } = selection;
+  if (type === "stall") {
+    const [first, then] = id.split(",").map((span) => find(replay, { type: "span", id: span }))
+      .filter(Boolean);
+    return then ? { ...first, then } : first ?? null;
+  }
   if (type === "span" || type === "rpc") {
     for (let i = 0; i < replay.item.count; i += 1) {
       if (spanOf(replay, i) === id) return replay.keyOf[i] < 0 ? { item: i } : rowOf(replay, i);

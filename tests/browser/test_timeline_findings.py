@@ -151,3 +151,10 @@ def test_a_click_on_a_stall_selects_its_cause_and_what_ran_next(
     ids = parse_qs(urlsplit(page.url).query)["sel"][0].removeprefix("stall:").split(",")
     assert int(spans.span[place]) in {int(one, 16) for one in ids}, "mm ran next"
     expect(page.locator("#timeline-span")).to_contain_text(trace.span(ids[0]).name)
+    page.locator("#rail .rail-item[href*='/graph']").click()
+    ends = told(page, "s => s.view === 'graph' && s.ready && s.found?.all")["found"]["all"]
+    assert [end.get("node") for end in ends] == [trace.span(one).name for one in ids]
+    expect(page.locator("#graph-facts")).to_contain_text("worker:0 stood idle")
+    page.locator("#rail .rail-item[href*='/replay']").click()
+    told(page, "s => s.view === 'replay' && s.ready && s.found?.then")
+    assert page.evaluate("window.__vizdist.replay().ringed") == [end["tile"] for end in ends]

@@ -74,6 +74,29 @@ test("a selected op lights what it exchanges values with, and nothing else", () 
   assert.ok(!lit.tiles.has("w2"));
 });
 
+test("a stall rings what was awaited and what ran next, and lights what both touch", () => {
+  const wire = payload.wires.find((one) => one.label === "∇w1");
+  const op = payload.nodes.find((node) => node.span && node.kind === "compute");
+  const stall = { type: "stall", id: `${wire.parts[0].spans[1]},${op.span}` };
+  const found = graph.resolve(model, stall);
+  assert.deepEqual(found, { all: [{ wire: wire.id }, { tile: op.tile, node: op.id }] });
+  assert.ok(graph.isChosen(found, "wire", wire.id) && graph.isChosen(found, "tile", op.tile));
+  const others = payload.tiles.filter(({ id }) => graph.isChosen(found, "tile", id));
+  assert.deepEqual(others.map(({ id }) => id), [op.tile]);
+  const lit = graph.litBy(model, found);
+  for (const one of found.all) {
+    for (const id of graph.litBy(model, one).tiles) assert.ok(lit.tiles.has(id), id);
+  }
+});
+
+test("a span of another turn of a loop goes by its names, and one of no node by none", () => {
+  const op = payload.nodes.find((node) => node.span && node.kind === "compute");
+  const stall = { type: "stall", id: "0000000000000bad,0000000000000bed" };
+  assert.equal(graph.resolve(model, stall), null);
+  const found = graph.resolve(model, stall, [[], [op.id, ""]]);
+  assert.deepEqual(found, { tile: op.tile, node: op.id });
+});
+
 test("heat is logarithmic above two decades only", () => {
   assert.equal(core.heatShare(50, 0, 100), 0.5);
   assert.ok(!core.isLogScale(1, 100));

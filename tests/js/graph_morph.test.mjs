@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { buildModel } from "../../assets/graph_model.mjs";
 import { planMorph } from "../../assets/graph_morph.mjs";
 import { pathIn } from "../../assets/graph_marks.mjs";
-import { cutsBetween, saidOf, scalesOfTwo } from "../../assets/graph_two.mjs";
+import { cutsBetween, layTwo, linesOf, saidOf, scalesOfTwo } from "../../assets/graph_two.mjs";
 import { pointAt } from "../../assets/shapes.mjs";
 
 const node = (id, more = {}) => ({
@@ -142,4 +142,21 @@ test("two stages fit the height of the canvas, with names beside each other", ()
   assert.deepEqual(scalesOfTwo(room, { width: 1000, height: 1000 }, 0.8), [1, 0.65]);
   assert.deepEqual(scalesOfTwo(room, { width: 1000, height: 500 }, 0.8), [1, 1]);
   assert.deepEqual(scalesOfTwo(room, { width: 9000, height: 9000 }, 0.8), [0.8, 0.45]);
+});
+
+test("a phone shows both stages whole, with room for what is said of each", () => {
+  const [lower, upper] = [{ width: 1500, height: 500 }, { width: 1500, height: 300 }];
+  const { rise, above, scales: [across, down] } = layTwo({ width: 390, height: 420 }, lower, upper);
+  assert.ok(lower.width * across <= 390 && across < 0.3);
+  assert.equal(Math.round((rise - upper.height) * down), above); // pixels between the two
+  assert.ok(above + (rise + lower.height) * down <= 420);
+  const wide = layTwo({ width: 1440, height: 700 }, lower, upper, 0.8);
+  assert.equal(wide.rise, upper.height + 72);
+});
+
+test("a sentence takes lines, broken between words and between Chinese characters", () => {
+  const measure = (text) => [...text].reduce((sum, c) => sum + (c > "\u2e80" ? 2 : 1), 0);
+  assert.deepEqual(linesOf("6 nodes on 2 devices", measure, 10, 3), ["6 nodes on", "2 devices"]);
+  assert.deepEqual(linesOf("两个设备上有六个节点", measure, 8, 3), ["两个设备", "上有六个", "节点"]);
+  assert.deepEqual(linesOf("one two three four", measure, 9, 2), ["one two", "three fo…"]);
 });

@@ -187,6 +187,9 @@ test("what is selected is found, whether by span, key or node", () => {
   assert.deepEqual(find(replay, { type: "key", id: "key 0" }), { row: 0 });
   assert.deepEqual(find(replay, { type: "node", id: "make" }), { item: 1, name: "make" });
   assert.equal(find(replay, { type: "key", id: "of another step" }), null);
+  const stall = { type: "stall", id: `${spanOf(replay, 2)},${spanOf(replay, 1)}` };
+  assert.deepEqual(find(replay, stall), { row: 0, item: 2, then: { item: 1 } });
+  assert.deepEqual(find(replay, { type: "stall", id: `0bad,${spanOf(replay, 1)}` }), { item: 1 });
   assert.equal(beginOf(replay, { row: 0 }), 10);
   assert.equal(beginOf(replay, { item: 1 }), 20);
 });

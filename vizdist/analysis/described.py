@@ -6,10 +6,8 @@ import numpy as np
 
 from vizdist.analysis.keys import tensor_of_key
 from vizdist.analysis.lit import lit_by, on_link
-from vizdist.analysis.selection import Selection
+from vizdist.analysis.selection import BY_SPANS, Selection
 from vizdist.store.trace import Trace
-
-_BY_SPANS = ("span", "rpc", "stall")  #: kinds of selections whose ids say nothing to a reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
     number = int(one.step[0])
     origin = _step_start(trace, number, int(one.trace_lo[0]))
     return Described(
-        title=name or kind if selection["type"] in _BY_SPANS else _title(selection),
+        title=name or kind if selection["type"] in BY_SPANS else _title(selection),
         kind=kind,
         op=str(one.text("op")[0]),
         task=str(one.task[0]),

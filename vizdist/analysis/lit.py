@@ -45,7 +45,7 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
         except TraceError:
             return _NONE
     if kind == "stall":
-        places = trace.places(np.array([number_of(one) for one in name.split(SPANS)], np.uint64))
+        places = places_of(trace, name)
         return places[places >= 0]
     if kind == "key":
         mask = _has_word(trace.all, "key", {name})
@@ -63,6 +63,11 @@ def _selected(trace: Trace, selection: Selection, step: int | None) -> Array:
     places = np.flatnonzero(inside if inside.any() else mask)
     spans = trace.all.take(places)
     return places[np.lexsort((spans.start, _workers(trace, spans, step)))][:MOST]
+
+
+def places_of(trace: Trace, ids: str) -> Array:
+    """Of each span that an id of a selection names, -1 for one that the trace does not hold."""
+    return trace.places(np.array([number_of(one) for one in ids.split(SPANS)], np.uint64))
 
 
 def number_of(text: str) -> int:

@@ -2,6 +2,9 @@
 
 from typing import TypedDict
 
+#: kinds of selections whose ids are those of spans, and say nothing to a reader
+BY_SPANS = ("span", "rpc", "stall")
+
 
 class Selection(TypedDict):
     """What the store `sel` holds and the URL says: `span:…`, `node:…`, `key:…`, and so on."""

@@ -7,11 +7,13 @@ import numpy as np
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
-from vizdist.analysis.selection import Selection
+from vizdist.analysis.lit import places_of
+from vizdist.analysis.selection import BY_SPANS, Selection
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import empty
 from vizdist.components.graph_aside import aside, gone, optimizations
 from vizdist.components.graph_toolbar import clients, legend, stops, toolbar
+from vizdist.components.stall_card import stall_card
 from vizdist.components.view import Route, View, view_of
 from vizdist.components.what_if import what_if_of_selection
 from vizdist.figures.graph_facts import GraphFacts, facts_of
@@ -20,11 +22,11 @@ from vizdist.figures.partitioned_graph import stage_counts
 from vizdist.figures.step_graph import StepGraph, step_graph
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.store.library import Library
-from vizdist.store.problems import TraceError
 from vizdist.store.trace import Trace
 
 NAME = "graph"
 PATH = "/t/{trace}/graph"
+NO_NODES = ("step", "link", "device")  #: kinds of selections that are no node: the whole is told
 
 
 def layout(library: Library, view: View) -> Component:
@@ -97,33 +99,42 @@ def _words(prefix: str, lang: Lang) -> dict[str, str]:
 
 
 def _names(trace: Trace, selection: Selection | None) -> list[str]:
-    """Names under which the graph may know a selection; a span stands for the node it ran."""
+    """Names under which the graph may know a selection; a span stands for the node it ran.
+
+    Of a stall what ran next comes first, before what it had waited for.
+    """
     if selection is None:
         return []
     name = selection["id"]
-    try:
-        if selection["type"] in ("span", "rpc"):
-            place = trace.place(name)
-            one = trace.all.take(np.array([place]))
-            return [str(one.text(column)[0]) for column in ("name", "key")]
-    except TraceError:
-        return [name]
+    if selection["type"] in BY_SPANS:
+        found = _names_of_spans(trace, name)
+        return [one for names in found[::-1] for one in names if one] if any(found) else [name]
     return [name, *name.split("→")[::-1]]
+
+
+def _names_of_spans(trace: Trace, ids: str) -> list[list[str]]:
+    """Node and key of each; nothing of a span that the trace does not hold."""
+    columns = [
+        trace.all.take(np.array([place] if place >= 0 else [], np.int64))
+        for place in places_of(trace, ids).tolist()
+    ]
+    return [[*one.text("name").tolist(), *one.text("key").tolist()] for one in columns]
 
 
 def _facts(
     trace: Trace, found: StepGraph, stage: str, selection: Selection | None, lang: Lang
 ) -> list[Component]:
     graph = read_stage(stage, found.stages[stage], found.measures.master)
-    names = [name for name in _names(trace, selection) if name]
+    names = _names(trace, selection)
     facts = facts_of(graph, found.stages, found.measures, names)
-    if facts is None and selection is not None and selection["type"] in ("step", "link"):
+    if facts is None and selection is not None and selection["type"] in NO_NODES:
         facts = facts_of(graph, found.stages, found.measures, [])
+    stalled = stall_card(trace, found.step, selection, lang)
     if facts is None:
-        return gone(names[0], stage, lang)
+        return stalled or gone(names[0], stage, lang)
     tried = what_if_of_selection(trace, selection, found.step, lang)
     did = optimizations(found.passes, lang) if isinstance(facts, GraphFacts) else []
-    return [*aside(facts, found.step, lang, tried), *did]
+    return [*stalled, *aside(facts, found.step, lang, tried), *did]
 
 
 def register(app: Dash, library: Library) -> None:
@@ -152,11 +163,11 @@ def register(app: Dash, library: Library) -> None:
         return _facts(trace, found, shown, sel, view.lang) if shown else []
 
     @callback(app, Output("graph-names", "data"), Input("sel", "data"), route)
-    def name_selection(sel: Selection | None, route: Route) -> list[str]:
+    def name_selection(sel: Selection | None, route: Route) -> list[list[str]]:
         """A loop's spans are more than the canvas knows by id."""
-        if sel is None or sel["type"] not in ("span", "rpc"):
+        if sel is None or sel["type"] not in BY_SPANS:
             return []
-        return [name for name in _names(library.open(view_of(route).trace), sel) if name]
+        return _names_of_spans(library.open(view_of(route).trace), sel["id"])
 
     drawn = Output("graph-drawn", "data")  # so that Dash asks only where the canvas is
     chosen = (Input("sel", "data"), Input("graph-names", "data"))

@@ -4,10 +4,11 @@ import { ordersOf, spanId } from "./timeline_data.mjs";
 
 const MOST_LIT = 256;
 
-/** Answers as HttpSource does (sources.mjs); nothing is merged, whatever the zoom. */
+/** Answers as HttpSource does (sources.mjs); nothing is merged, whatever the zoom. `replayed` are
+ *  the events of the step that the file opens with, whose keys and their spans it knows too. */
 export class FileSource {
-  constructor(own, tile) {
-    this.own = own;
+  constructor(own, tile, replayed = null) {
+    Object.assign(this, { own, replayed });
     this.all = tile;
     this.places = new Map();
     for (let i = 0; i < tile.count; i += 1) this.places.set(spanId(tile, i), i);
@@ -25,6 +26,8 @@ export class FileSource {
 
   standsOut = async () => this.own.stands_out;
 
+  replay = async () => this.replayed;
+
   graph = async (query) => JSON.stringify(this.stage(query.get("stage")));
 
   /** A stage's graph; of one that is not held, the last. */
@@ -33,9 +36,10 @@ export class FileSource {
     return graphs[name] ?? Object.values(graphs).at(-1);
   }
 
-  /** The node that a selection names, or that a selected span ran. */
+  /** The node that a selection names, or that a selected span ran; one of a stall's. */
   nodeOf({ id }, stage) {
-    const isMeant = (node) => node.id === id || (node.span && node.span === id);
+    const spans = id.split(",");
+    const isMeant = (node) => node.id === id || (node.span && spans.includes(node.span));
     return this.stage(stage)?.nodes.find(isMeant);
   }
 
@@ -52,6 +56,7 @@ export class FileSource {
   selected({ type, id }) {
     if (type === "span" || type === "rpc") return this.placesOf([id]);
     if (type === "stall") return this.placesOf(id.split(","));
+    if (type === "key" && this.own.keys[id]) return this.placesOf(this.own.keys[id]);
     const names = new Set(type === "key" ? this.endsOf(id) : id.split("→"));
     const { all } = this;
     const wanted = new Set([...all.names.keys()].filter((n) => names.has(all.names[n])));
@@ -63,6 +68,18 @@ export class FileSource {
     const wires = Object.values(this.own.graphs).flatMap((graph) => graph.wires);
     const part = wires.flatMap(({ parts }) => parts).find((one) => one.key === key);
     return part ? [part.send, part.recv] : [];
+  }
+
+  /** Keys, calls, links and tensors that a selection means; `lit` are its spans and their ends. */
+  keysOf(selection, lit) {
+    const { type, id } = selection ?? {};
+    const spans = Array.from({ length: lit?.count ?? 0 }, (_, i) => spanId(lit, i));
+    const known = Object.entries(this.own.keys)
+      .filter(([, ends]) => ends.some((one) => spans.includes(one)));
+    return {
+      keys: type === "key" ? [id] : known.map(([key]) => key), spans,
+      links: type === "link" ? [id] : [], tensors: type === "node" ? [id] : [], task: "",
+    };
   }
 
   placesOf(ids) {

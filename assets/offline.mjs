@@ -4,7 +4,9 @@
 import { formatBytes, formatNs } from "./core.mjs";
 import { FileSource } from "./file_source.mjs";
 import { show as showGraph } from "./graph.mjs";
-import { formatSelection, parse, visit } from "./selection.mjs";
+import { show as showRendezvous } from "./rendezvous.mjs";
+import { show as showReplay } from "./replay.mjs";
+import { formatSelection, parse, parseSelection, visit } from "./selection.mjs";
 import { answerFrom } from "./sources.mjs";
 import { decodeTile } from "./timeline_data.mjs";
 import { show as showTimeline } from "./timeline.mjs";
@@ -34,12 +36,14 @@ function made(tag, text = "", kind = "") {
   return element;
 }
 
-/** Hands the address to both canvases, and says what is selected. */
+/** Hands the address to all views, and says what is selected. */
 async function apply() {
   const { sel, step, stage } = parse(location.search);
   showGraph(usual, stage, "", sel);
+  showReplay(usual, sel);
   showTimeline(step, sel, usual);
   const lit = sel && await source.lit(sel, null);
+  showRendezvous(source.own.calls[root.lang], source.keysOf(sel, lit));
   byId("strip").replaceChildren(...saidOf(sel, lit));
   fillSpan(lit);
   fillNode(sel);
@@ -106,7 +110,7 @@ function fillNode(sel) {
 
 // ---- where one is ----
 
-const PAGES = ["summary", "graph", "timeline"];
+const PAGES = ["summary", "graph", "timeline", "replay", "rendezvous"];
 const pageNow = () => PAGES.find((page) => location.hash === `#${page}`) ?? PAGES[0];
 
 function turn() {
@@ -155,22 +159,44 @@ const ACTIONS = {
 function fill() {
   const { content } = document.querySelector(`template[lang=${root.lang}]`);
   byId("react-entry-point").replaceChildren(content.cloneNode(true));
+  foldEdges([]);
   turn();
   apply();
 }
 
+/** Iterations stand below the row of their edge; those of `opened` edges are shown. */
+function foldEdges(opened) {
+  let isOpen = true;
+  for (const row of document.querySelectorAll(".mail-rows > li > .mail-row")) {
+    const { edge } = row.dataset;
+    if (edge !== undefined) {
+      isOpen = opened.includes(edge);
+      row.setAttribute("aria-expanded", String(isOpen));
+    }
+    row.parentElement.hidden = row.matches(".inner") && !isOpen;
+  }
+}
+
 function onClick(event) {
-  const target = event.target.closest?.("[data-go], [data-do]");
+  const target = event.target.closest?.("[data-go], [data-do], [data-sel]");
   if (!target) return;
   event.preventDefault();
-  if (target.dataset.do) ACTIONS[target.dataset.do]?.();
-  else follow(target.dataset.go);
+  const { do: action, go, sel } = target.dataset;
+  if (action) ACTIONS[action]?.();
+  else if (go) follow(go);
+  else choose(parseSelection(sel));
+}
+
+/** What is chosen becomes the address, and the address is shown. */
+function choose(sel) {
+  visit({ sel: formatSelection(sel) });
+  apply();
 }
 
 async function start() {
-  const [held, tile] = await Promise.all(["held", "tile"].map(inflated));
+  const [held, tile, replayed] = await Promise.all(["held", "tile", "replayed"].map(inflated));
   const data = JSON.parse(new TextDecoder().decode(held));
-  source = new FileSource(data, decodeTile(tile));
+  source = new FileSource(data, decodeTile(tile), replayed);
   usual = data.step;
   answerFrom(source);
   document.addEventListener("click", onClick);
@@ -191,6 +217,7 @@ const STORES = {
 if (typeof document !== "undefined") {
   globalThis.dash_clientside = {
     set_props(name, { data }) {
+      if (name === "rendezvous-look") foldEdges(data.opened ?? []);
       if (!STORES[name]) return;
       visit(STORES[name](data));
       apply();

@@ -121,6 +121,7 @@ export class Transport {
 
   key(event) {
     const isTyping = event.target.closest?.("input, textarea, select, dialog");
+    if (!this.root.getClientRects().length) return; // another page of a file is shown
     if (!this.player.replay || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
     const onSlider = event.target === this.track.canvas;
     const onPicture = event.target === this.view.surface.canvas;

@@ -8,7 +8,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import axe_faults, still, told
+from tests.captured import Captured
+from tracer.model.trace_folder import Flag
 from vizdist.cli import main
+from vizdist.store.trace import open_trace
 
 pytestmark = pytest.mark.browser
 Opened = Callable[..., Page]
@@ -85,6 +88,22 @@ def test_a_sentence_leads_to_its_proof(opened: Opened) -> None:
     expect(page.locator("[data-page=summary]")).to_be_hidden()
 
 
+def test_mailboxes_and_calls_are_there_and_a_key_is_lit_on_every_page(opened: Opened) -> None:
+    page = opened("#rendezvous")
+    row = page.locator(".mail-row").first
+    expect(row).to_be_visible()
+    expect(page.locator("#rendezvous-sequence svg")).to_be_visible()
+    expect(page.locator("#rendezvous-links table").first).to_be_visible()
+    row.click()
+    expect(page).to_have_url(re.compile("sel=key:.*#rendezvous"))
+    expect(row).to_have_attribute("aria-current", "true")
+    expect(page.locator("#strip .selected")).to_have_text("w")
+    assert axe_faults(page) == []
+    page.locator("[data-do=lang]").click()
+    expect(page.locator("#rendezvous-head")).to_contain_text("第")
+    expect(page.locator("#rendezvous-sequence svg")).to_be_visible()
+
+
 def test_theme_and_language_change_without_a_server(opened: Opened) -> None:
     page = opened("#timeline")
     page.locator("[data-do=lang]").click()
@@ -93,3 +112,29 @@ def test_theme_and_language_change_without_a_server(opened: Opened) -> None:
     expect(page.locator("html[data-theme=dark]")).to_be_attached()
     page.reload()
     expect(page.locator("html[data-theme=dark][lang=zh]")).to_be_attached()
+
+
+def test_a_step_is_replayed_without_a_server(
+    captured: Captured, tmp_path: Path, chromium: BrowserContext
+) -> None:
+    out = tmp_path / "loop.html"
+    run = captured("cross-device-while", "--in-process", "--option", "iterations=4")
+    assert main(["export", str(run), str(out), "--format", "html"]) == 0
+    page = chromium.new_page()
+    page.goto(f"{out.as_uri()}#replay")
+    ready = "#replay-canvas[data-replay=ready][data-state=ready]"
+    expect(page.locator(ready)).to_be_visible()
+    expect(page.locator("#replay-count")).to_contain_text("0")
+    page.keyboard.press("End")
+    trace = open_trace(run)
+    sent = trace.spans(step=trace.steps[0], kinds=("rendezvous.send",))
+    dead = int(((sent.flags & Flag.DEAD) != 0).sum())
+    expect(page.locator("#replay-facts")).to_contain_text(f"Dead values sent so far: {dead}")
+    page.locator(".rail [data-go$='/rendezvous']").click()
+    fold = page.locator(".mail-row[aria-expanded]").first
+    inner = page.locator(".mail-row.inner").first
+    expect(inner).to_be_hidden()
+    fold.click()
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    expect(inner).to_be_visible()
+    page.close()

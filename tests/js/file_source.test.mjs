@@ -13,18 +13,39 @@ function source() {
   };
   const arrows = { source: [id(2)], target: [id(3)] };
   const wires = [{ parts: [{ key: "a;b;w", send: "w_S1", recv: "w_recv" }] }];
+  const keys = { "a;b;x": [id(2), id(3)] };
   const graphs = {
     placed: { stage: "placed", wires: [], nodes: [] },
     device: { stage: "device", wires, nodes: [{ id: "mm", span: id(1) }, { id: "x", span: "" }] },
   };
   const head = { rows: [{ id: 1, task: "ps:0" }] };
   const findings = { "worker:0 3": { path: null, stalls: [] } };
-  return new FileSource({ head, arrows, graphs, findings, stands_out: [{ step: 3 }] }, tile);
+  const found = { findings, stands_out: [{ step: 3 }] };
+  return new FileSource({ head, arrows, graphs, keys, ...found }, tile);
 }
 
 test("every window is answered with all that is held", async () => {
   const tile = await source().tile({ from: -4, to: 40, width: 900, rows: [0, 2] });
   assert.deepEqual([tile.from, tile.to, tile.count], [-4, 40, 4]);
+});
+
+test("a selection means keys and calls, as the server would say", async () => {
+  const file = source();
+  const keysOf = async (type, name) => {
+    const sel = { type, id: name };
+    return file.keysOf(sel, await file.lit(sel, null));
+  };
+  const none = { keys: [], spans: [], links: [], tensors: [], task: "" };
+  assert.deepEqual(file.keysOf(null, null), none);
+  const both = { ...none, keys: ["a;b;x"], spans: [id(2), id(3)] };
+  assert.deepEqual(await keysOf("span", id(2)), both);
+  assert.deepEqual(await keysOf("key", "a;b;x"), both);
+  assert.deepEqual(await keysOf("span", id(1)), { ...none, spans: [id(1)] });
+  assert.deepEqual((await keysOf("link", "ps:0→worker:0")).links, ["ps:0→worker:0"]);
+});
+
+test("of a stall the aside of the graph knows a node", () => {
+  assert.equal(source().nodeOf({ id: `${id(9)},${id(1)}` }, "device").id, "mm");
 });
 
 test("what the analyses found is told of the steps that are held", async () => {

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.store.sample_trace import training_step, write_trace
+from vizdist.analysis import held_steps
 from vizdist.analysis.steps import shown_step
 from vizdist.cli import main
-from vizdist.pages import offline
 from vizdist.routes.assets import assets_folder
 from vizdist.store.library import Library
 from vizdist.store.trace import open_trace
@@ -94,10 +94,10 @@ def test_without_names_no_name_is_left(tmp_path: Path) -> None:
 def test_of_a_long_run_the_steps_that_the_summary_names_come_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offline, "USUAL_SPANS", 2 * len(training_step(1)))
+    monkeypatch.setattr(held_steps, "USUAL_SPANS", 2 * len(training_step(1)))
     trace = run_of(tmp_path, steps=30)
     text = exported(trace)
-    assert tile_header(text)["count"] <= offline.USUAL_SPANS
+    assert tile_header(text)["count"] <= held_steps.USUAL_SPANS
     library = Library([trace])
     [entry] = library.entries()
     assert json.loads(held(text))["step"] == shown_step(library.open(entry.id), None)
@@ -116,8 +116,8 @@ def with_large_steps(folder: Path, sizes: Mapping[int, int]) -> Path:
 def test_a_step_that_is_too_large_gives_way_to_smaller_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offline, "USUAL_SPANS", 3 * len(training_step(1)))
-    monkeypatch.setattr(offline, "MOST_SPANS", 4 * len(training_step(1)))
+    monkeypatch.setattr(held_steps, "USUAL_SPANS", 3 * len(training_step(1)))
+    monkeypatch.setattr(held_steps, "MOST_SPANS", 4 * len(training_step(1)))
     text = exported(with_large_steps(tmp_path, {1: 9, 3: 3}))
     assert "In full: steps 2, 4–5" in text
     assert "第 2、4–5 步" in text
@@ -126,7 +126,7 @@ def test_a_step_that_is_too_large_gives_way_to_smaller_ones(
 def test_of_one_step_that_is_too_large_a_part_can_be_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(offline, "MOST_SPANS", 5)
+    monkeypatch.setattr(held_steps, "MOST_SPANS", 5)
     trace = run_of(tmp_path)
     for flags in (["--steps", "2"], []):
         assert (
@@ -164,7 +164,7 @@ def test_other_formats_have_all_steps(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_more_spans_than_a_file_may_hold_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(offline, "MOST_SPANS", 5)
+    monkeypatch.setattr(held_steps, "MOST_SPANS", 5)
     out = tmp_path / "run.html"
     command = ["export", str(run_of(tmp_path)), str(out), "--format", "html", "--steps", "1-6"]
     assert main(command) == 2

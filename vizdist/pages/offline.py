@@ -1,16 +1,12 @@
-"""One run in one HTML file: Summary, graph and timeline, read by a double click, without a network.
+"""One run in one HTML file: what a double click opens, without a network.
 
 The pages' own layouts as text, the canvases' own scripts as modules of the file, and what the
 server would have answered, compressed. Of a long run some steps are held in full.
 """
 
-import base64
 import gzip
-import re
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,46 +15,53 @@ import orjson
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.cache_strips import cache_strips
+from vizdist.analysis.call_sequence import call_sequence
+from vizdist.analysis.held_steps import Held, held_steps
+from vizdist.analysis.keys import edge_of
 from vizdist.analysis.loss_curve import loss_curve
-from vizdist.analysis.mechanisms.text_table import listed
+from vizdist.analysis.mailbox import crosses, mailbox
+from vizdist.analysis.mechanisms.calls import methods_of, methods_of_run
+from vizdist.analysis.replay import replay_of
 from vizdist.analysis.stands_out import StandOut, stands_out
 from vizdist.analysis.step_split import CLASSES, TaskSplit
-from vizdist.analysis.steps import shown_step, splits_of, step_numbers, steps_around
-from vizdist.analysis.summary import summarise
+from vizdist.analysis.steps import clients_of, splits_of, steps_around
 from vizdist.components import shell
-from vizdist.components.cards import HIDDEN, button, chip, icon, says
+from vizdist.components.cache_strips import cache_strips_table
+from vizdist.components.call_table import call_table
+from vizdist.components.cards import HIDDEN, Children, button, chip, icon, says
 from vizdist.components.graph_toolbar import stops
+from vizdist.components.link_matrix import link_matrices
+from vizdist.components.mailbox_list import mailbox_list
 from vizdist.components.markup import markup
+from vizdist.components.one_file import document
 from vizdist.components.stands_out import stands_out_list
 from vizdist.components.view import View
 from vizdist.figures import spark
+from vizdist.figures.call_lines import call_lines
 from vizdist.figures.findings import run_findings, step_findings
 from vizdist.figures.graph_folding import AS_IT_OPENS
 from vizdist.figures.graph_path import path_payload
+from vizdist.figures.mailbox_rows import short_titles
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
+from vizdist.figures.replay import replay_bytes
 from vizdist.figures.step_graph import StepGraph, step_graph
 from vizdist.figures.tile_bytes import tile_bytes
 from vizdist.figures.timeline import arrow_ends, head
 from vizdist.i18n import LANGUAGES, Lang, catalogue, t
-from vizdist.pages import graph, summary, timeline
-from vizdist.routes.assets import assets_folder, modules_of
+from vizdist.pages import graph, rendezvous, replay, summary, timeline
 from vizdist.store.exporters import otlp
 from vizdist.store.library import Library
-from vizdist.store.problems import TraceError
 from vizdist.store.redaction import Redactor
-from vizdist.store.segments import Array
 from vizdist.store.tiles import TileSet
-from vizdist.store.trace import Arrows, Trace
+from vizdist.store.trace import Arrows, StepInfo, Trace
 
-PAGES = (summary, graph, timeline)
-USUAL_SPANS: Final = 20_000  #: steps are added until the file would hold more
-MOST_SPANS: Final = 100_000  #: what may be asked for
+PAGES = (summary, graph, timeline, replay, rendezvous)
 MOST_GRAPH_BYTES: Final = 2 << 20  #: of all stages, compressed; earlier stages go first
 COLUMNS = 40  #: steps side by side
 LOSS_PX = (400, 110)  #: about as large as its card
 FACTS = ("device", "reason", "time", "wait", "bytes")  #: of a node, beside its output's shape
 
-_ENTRY = "offline.mjs"
 _STYLES = (
     "tokens",
     "icons",
@@ -69,82 +72,35 @@ _STYLES = (
     "wrong",
     "graph",
     "timeline",
+    "replay",
+    "rendezvous",
     "offline",
 )
-_URL = re.compile(r'url\("((?!data:)[^"]+)"\)')
-_SPECIFIER = re.compile(r'"\./([\w/]+\.mjs)"')
-
-_DOCUMENT = """<!DOCTYPE html>
-<html lang="en" data-theme="light">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-<script>{boot}</script>
-<script type="importmap">{modules}</script>
-</head>
-<body>
-<div id="react-entry-point" class="offline"></div>
-{templates}
-<script type="text/plain" id="held">{held}</script>
-<script type="text/plain" id="tile">{tile}</script>
-<script type="module">import "{entry}";</script>
-</body>
-</html>
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What of a run the file holds in full: these steps, and so many spans."""
-
-    steps: tuple[int, ...]
-    places: Array
-
-    def said(self, lang: Lang) -> str:
-        """The steps as people write them: 3, 7–9."""
-        runs: list[list[int]] = []
-        for number in self.steps:
-            if runs and number == runs[-1][-1] + 1:
-                runs[-1].append(number)
-            else:
-                runs.append([number])
-        return listed((f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs), lang)
 
 
 def write(library: Library, trace_id: str, path: Path, wanted: range | None) -> int:
     """Returns the number of spans that the file holds; TraceError for steps that are too many."""
     trace = library.open(trace_id)
-    held = _held(trace, wanted)
-    step = _opening_step(trace, held)
-    found = step_graph(trace, step)
+    held = held_steps(trace, wanted)
+    number = held.opening(trace)
+    step = trace.step(number, clients_of(trace, number)[0]) if number is not None else None
+    found = step_graph(trace, number)
     payloads = _payloads(found)
-    texts = [_page(library, trace, held, step, found, payloads, lang) for lang in LANGUAGES]
-    templates = [
-        f'<template lang="{lang}">{text}</template>'
-        for lang, text in zip(LANGUAGES, texts, strict=True)
-    ]
     data = {
         "head": head(trace),
         "arrows": _arrows(trace, held),
-        "step": step,
+        "step": number,
         "graphs": payloads,
         "path": path_payload(trace, found.step) | found.told,
         "findings": _findings(trace, held),
         "stands_out": run_findings(trace, _standing_out(trace, held)),
+        "calls": {lang: _calls(trace, step, lang) for lang in LANGUAGES},
+        "keys": _keys(trace, step),
     }
-    folder = assets_folder()
-    text = _DOCUMENT.format(
-        title=escape(f"{trace.title} · vizdist"),
-        style=_style(folder),
-        boot=(folder / "boot.js").read_text(encoding="utf-8"),
-        modules=_modules(folder),
-        templates="\n".join(templates),
-        held=_packed(orjson.dumps(data)),
-        tile=_packed(_tile(trace, held)),
-        entry=_ENTRY,
-    )
+    replayed = replay_bytes(trace, replay_of(trace, step)) if step and trace.graphs else b""
+    pages = {lang: _page(library, trace, held, step, found, payloads, lang) for lang in LANGUAGES}
+    parts = {"held": orjson.dumps(data), "tile": _tile(trace, held), "replayed": replayed}
+    text = document(f"{trace.title} · vizdist", pages, parts, _STYLES, "offline.mjs")
     path.write_text(text, encoding="utf-8")
     return len(held.places)
 
@@ -160,56 +116,6 @@ def write_redacted(library: Library, trace_id: str, path: Path, wanted: range | 
 
 
 # what is held
-
-
-def _held(trace: Trace, wanted: range | None) -> Held:
-    numbers = step_numbers(trace)
-    if wanted is not None:
-        chosen = [number for number in numbers if number in wanted]
-        if not chosen:
-            have = f"it holds steps {numbers[0]} to {numbers[-1]}" if numbers else "it holds none"
-            raise TraceError(f"no step of {wanted[0]}-{wanted[-1]} is in this trace; {have}")
-    else:
-        chosen = _usual(trace, numbers)
-    places = np.flatnonzero(np.isin(trace.all.step, chosen))
-    if not numbers:
-        places = np.arange(min(len(trace), USUAL_SPANS))
-    if len(places) > MOST_SPANS:
-        raise TraceError(_too_many(chosen, len(places)))
-    return Held(tuple(chosen), places)
-
-
-def _too_many(chosen: Sequence[int], num_spans: int) -> str:
-    first, last = chosen[0], chosen[-1]
-    who = f"step {first} has" if first == last else f"steps {first} to {last} have"
-    way = "cut a part of it with vizdist import --between" if first == last else "ask for fewer"
-    return (
-        f"{who} {num_spans:,} spans, and a file may hold {MOST_SPANS:,}; {way}, or show the run "
-        "with vizdist serve"
-    )
-
-
-def _usual(trace: Trace, numbers: Sequence[int]) -> list[int]:
-    """The steps that the Summary speaks of, then the first ones, as far as there is room.
-
-    The first may take more than that. A step that is too large gives way to those after it; where
-    a file may hold none of them, the smallest is taken.
-    """
-    told = [shown_step(trace, None), *(said.step for said in summarise(trace).sentences)]
-    first = [number for number in told if number is not None and number in numbers]
-    counts = np.bincount(trace.all.step[trace.all.step > 0], minlength=max(numbers, default=0) + 1)
-    chosen: list[int] = []
-    room = USUAL_SPANS
-    for number in dict.fromkeys([*first, *numbers]):
-        if counts[number] <= (room if chosen else MOST_SPANS):
-            room -= int(counts[number])
-            chosen.append(number)
-    return sorted(chosen) or sorted(numbers, key=lambda number: int(counts[number]))[:1]
-
-
-def _opening_step(trace: Trace, held: Held) -> int | None:
-    usual = shown_step(trace, None)
-    return usual if usual in held.steps or not held.steps else held.steps[0]
 
 
 def _tile(trace: Trace, held: Held) -> bytes:
@@ -251,23 +157,37 @@ def _payloads(found: StepGraph) -> dict[str, dict[str, Any]]:
     return dict(reversed(kept.items()))
 
 
+def _keys(trace: Trace, step: StepInfo | None) -> dict[str, list[str]]:
+    """The ids of the spans at both ends of every key."""
+    rows = mailbox(trace, step).rows if step else ()
+    return {row.key: [row.send, row.recv] for row in rows}
+
+
+def _calls(trace: Trace, step: StepInfo | None, lang: Lang) -> dict[str, Any]:
+    found = call_sequence(trace, step) if step else None
+    return call_lines(found, lang) if found else {"none": t("rendezvous.calls.none", lang)}
+
+
 # what is said
 
 
 def _page(
-    library: Library, trace: Trace, held: Held, step: int | None, found: StepGraph,
+    library: Library, trace: Trace, held: Held, step: StepInfo | None, found: StepGraph,
     payloads: dict[str, Any], lang: Lang,
 ) -> str:  # fmt: skip
-    """Header, rail, the three pages and the strip, as they stand in the dashboard."""
+    """Header, rail, pages and the strip, as they stand in the dashboard."""
     views = {page.NAME: View(page.NAME, trace.id, lang) for page in PAGES}
     bodies = {page.NAME: page.layout(library, views[page.NAME]) for page in PAGES}
     if step is not None:
-        _fill_summary(bodies["summary"], trace, step, lang)
+        _fill_summary(bodies["summary"], trace, step.number, lang)
         if len(trace):
-            said_of_step = timeline.split_words(trace, step, lang)
+            said_of_step = timeline.split_words(trace, step.number, lang)
             bodies["timeline"]["timeline-split"].children = said_of_step
             found_most = stands_out_list(_standing_out(trace, held), lang)
             bodies["timeline"]["timeline-span"].children = found_most
+        if crosses(trace):
+            for name, filled in _rendezvous(trace, step, lang):
+                bodies["rendezvous"][f"rendezvous-{name}"].children = filled
     if payloads:
         counts = [one for one in stage_counts(found.stages) if one["stage"] in payloads]
         bodies["graph"]["graph-stages"].children = stops(counts, list(payloads)[-1], lang)
@@ -339,6 +259,21 @@ def _fill_summary(body: Component, trace: Trace, step: int, lang: Lang) -> None:
         body["summary-loss"] = _loss(losses, lang)
 
 
+def _rendezvous(trace: Trace, step: StepInfo, lang: Lang) -> Iterator[tuple[str, Children]]:
+    """Its cards; iterations stand below their edge, where the script folds them."""
+    found, titles = mailbox(trace, step), short_titles(mailbox(trace, step).rows)
+    traffic = {(titles[a], titles[b]): one for (a, b), one in found.traffic.items()}
+    spans = trace.all.take(trace.step_places(step))
+    edges = [edge_of(row.key) for row in found.rows if row.frame]
+    yield "head", rendezvous.headline(found, step, lang)
+    yield "mail", mailbox_list(found, {"opened": edges}, lang)
+    yield "mail-note", rendezvous.note_of_keys(found, lang)
+    yield "links", link_matrices(traffic, lang)
+    yield "caches", cache_strips_table(cache_strips(trace, step), step.number, lang)
+    yield "step", call_table(methods_of(trace, spans.take(spans.is_kind("rpc.client"))), lang)
+    yield "run", call_table(methods_of_run(trace), lang)
+
+
 def _loss(losses: Sequence[float], lang: Lang) -> Component:
     values = {"first": f"{losses[0]:.3f}", "last": f"{losses[-1]:.3f}"}
     mask = {"maskImage": spark.line(losses, *LOSS_PX)}
@@ -367,32 +302,3 @@ def _column(split: TaskSplit, most: int, is_shown: bool) -> Component:
     bar = html.Span(parts, className="bar", style={"height": f"{100 * split.total / most:.1f}%"})
     number = html.Span(str(split.step.number), className="number")
     return html.Span([bar, number], className="shown" if is_shown else None)
-
-
-# how it is packed
-
-
-def _packed(data: bytes) -> str:
-    return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
-
-
-def _data_url(kind: str, data: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def _style(folder: Path) -> str:
-    text = "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in _STYLES)
-    return _URL.sub(lambda found: f'url("{_svg_url(folder / found[1])}")', text)
-
-
-def _svg_url(file: Path) -> str:
-    return _data_url("image/svg+xml", file.read_bytes())
-
-
-def _modules(folder: Path) -> str:
-    """An import map from the name of each script to its text: a file cannot import another."""
-    imports = {}
-    for name in modules_of(folder, [_ENTRY]):
-        text = _SPECIFIER.sub(r'"\1"', (folder / name).read_text(encoding="utf-8"))
-        imports[name] = _data_url("text/javascript", text.encode())
-    return orjson.dumps({"imports": imports}).decode()

@@ -1,14 +1,17 @@
 """Kernels that wait without a thread: they end once, on any thread, and within their step."""
 
+import gc
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 import torch
 
-from tests.clusters import TestCluster
+from tests.clusters import TestCluster, running_cluster
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1
-from tests.runtime.loops import at
+from tests.runtime.loops import at, choice
 from tracer.model.graph import Graph, Node
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.kernel import Cancel, Done, Kernel, OpContext, OpDef, OpError
@@ -16,6 +19,16 @@ from tracer.ops.registry import lookup
 from tracer.runtime.interfaces import StepError
 
 Start = Callable[..., TestCluster]
+
+
+@pytest.fixture(params=["near generated", "near queue", "grpc generated"])
+def start_cluster(request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Both executors run such kernels."""
+    kind, executor = request.param.split()
+    with ExitStack() as stack:
+        yield lambda spec, **options: stack.enter_context(
+            running_cluster(kind, spec, executor=executor, **options)
+        )
 
 
 class Mailbox:
@@ -78,6 +91,30 @@ def test_a_kernel_waits_while_others_run(start_cluster: Start) -> None:
     assert op.end > neg.start
 
 
+def test_what_nobody_waits_for_runs_before_a_kernel_has_ended(start_cluster: Start) -> None:
+    """Of one device: what comes before it, beside it, and after it."""
+    mailbox = Mailbox()
+    b = GraphBuilder()
+    with b.device(at(PS_0)):
+        start = b.op("Neg", b.const([-5.0]), name="start", T="float32")
+        got = b.op("Square", start, name="got", T="float32")
+        beside = b.op("AddV2", start, start, name="beside", T="float32")
+        with b.control_dependencies([beside]):
+            b.op("Neg", b.const([7.0]), name="given", T="float32")
+        b.op("AddV2", got, beside, name="after", T="float32")
+    session = start_cluster(CLUSTER, lookup=mailbox.lookup).session(b.graph())
+    assert session.run(["after:0", "given:0"])[0].tolist() == [18.0]
+
+
+def test_a_kernel_whose_input_is_dead_is_dead_and_never_begun(start_cluster: Start) -> None:
+    mailbox = Mailbox()
+    waiting = choice(lambda b, x: b.op("Square", x, name="got", T="float32"))
+    session = start_cluster(CLUSTER, lookup=mailbox.lookup).session(waiting)
+    feeds = {"pred:0": torch.tensor(False), "x:0": torch.tensor([3.0, 4.0])}
+    assert session.run("out:0", feeds).tolist() == [-3.0, -4.0]
+    assert not mailbox.dones
+
+
 def test_only_the_first_end_of_a_kernel_counts(start_cluster: Start) -> None:
     def twice(_node: Node, _context: OpContext) -> Kernel:
         def kernel(done: Done, x: torch.Tensor) -> None:
@@ -91,6 +128,34 @@ def test_only_the_first_end_of_a_kernel_counts(start_cluster: Start) -> None:
 
     session = start_cluster(CLUSTER, lookup=with_twice).session(mail())
     assert session.run("twice:0").tolist() == [10.0]
+
+
+def test_what_a_kernel_was_given_is_let_go_when_it_ends(start_cluster: Start) -> None:
+    """Its cancel may know it, and knows the end, which knows the cancel: nobody waits for the gc."""
+    given: list[weakref.ref[torch.Tensor]] = []
+
+    def bind(_node: Node, _context: OpContext) -> Kernel:
+        def kernel(done: Done, x: torch.Tensor) -> Cancel:
+            given.append(weakref.ref(x))
+            done(x + 1)
+            return lambda: done(x)
+
+        return kernel
+
+    def with_giver(name: str) -> OpDef:
+        return OpDef(name, bind, is_async=True) if name == "Square" else lookup(name)
+
+    b = GraphBuilder()
+    with b.device(at(PS_0)):
+        x = b.placeholder([2], name="x")
+        b.op("Square", b.op("AddV2", x, x, T="float32"), name="got", T="float32")
+    session = start_cluster(CLUSTER, lookup=with_giver).session(b.graph())
+    gc.disable()
+    try:
+        session.run("got:0", {"x:0": torch.ones(2)})
+        assert [ref() for ref in given] == [None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])

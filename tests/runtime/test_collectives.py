@@ -1,5 +1,7 @@
 """Collectives among the ranks of a cluster: the sums are right, hop by hop, near and over gRPC."""
 
+import gc
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +10,10 @@ import torch
 
 from tests.clusters import TestCluster
 from tests.runtime.collective_graphs import cpus_of, devices_of, fed, names, reducing, workers
-from tracer.model.graph import Input
+from tracer.model.graph import Input, Node
 from tracer.model.graph_builder import GraphBuilder
+from tracer.ops.kernel import Kernel, OpContext, OpDef
+from tracer.ops.registry import lookup
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
 Start = Callable[..., TestCluster]
@@ -164,3 +168,44 @@ def test_a_task_holds_nothing_of_collectives_that_are_over(start_cluster: Start)
     reduced(cluster, [torch.ones(9)] * 4, 2)
     for worker in cluster.workers.values():
         assert not worker.env.collectives.exchanges.running()
+
+
+def test_a_native_sum_that_goes_round_a_queue_stays_in_its_memory(start_cluster: Start) -> None:
+    """Nobody else holds it, not even what only the garbage collector would find."""
+    places: dict[str, list[int]] = defaultdict(list)
+
+    def bind(node: Node, _context: OpContext) -> Kernel:
+        def kernel(x: torch.Tensor) -> torch.Tensor:
+            places[node.name].append(x.data_ptr())
+            return x
+
+        return kernel
+
+    def with_seen(name: str) -> OpDef:
+        return OpDef(name, bind) if name == "Identity" else lookup(name)
+
+    b, devices = GraphBuilder(), devices_of(2, 2)
+    form: dict[str, Any] = {"component_types": ["float32"], "shapes": [[8]]}
+    queues, taken, firsts, puts = [], [], [], []
+    for rank, device in enumerate(devices):
+        with b.device(device):
+            queue = b.op("FIFOQueueV2", name=f"queue{rank}", capacity=1, **form)
+            ones = b.op("Fill", b.const([8], "int32"), b.const(1.0), T="float32")
+            firsts.append(b.op("QueueEnqueueV2", queue, ones).node)
+            x = b.op("QueueDequeueV2", queue, **form)
+            taken.append(b.op("Identity", x, name=f"seen{rank}", T="float32"))
+            queues.append(queue)
+    sums = CollectiveGroup(b, CollectiveKeys(), devices, hint="native").all_reduce(taken, of="x")
+    for queue, total, device in zip(queues, sums, devices, strict=True):
+        with b.device(device):
+            puts.append(b.op("QueueEnqueueV2", queue, total).node)
+    session = start_cluster(workers(2), lookup=with_seen).session(b.graph())
+    session.run(firsts)
+    gc.disable()
+    try:
+        for _ in range(4):
+            session.run(puts)
+    finally:
+        gc.enable()
+    assert [len(set(places[f"seen{rank}"])) for rank in range(2)] == [1, 1]
+    assert len(places["seen0"]) == 4

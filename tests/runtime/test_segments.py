@@ -77,6 +77,37 @@ def test_a_parameter_server_reads_and_sends_first_and_applies_each_gradient_as_i
     assert waiting == {"rate": (1, 2), "g1": (1,), "g2": (2,)}
 
 
+def queues() -> Graph:
+    """What is taken from one queue goes into another, and so does a constant."""
+    b = GraphBuilder()
+    form: dict[str, Any] = {"component_types": ["float32"], "shapes": [[]]}
+    first, second = (b.op("FIFOQueueV2", name=name, capacity=2, **form) for name in "ab")
+    taken = b.op("QueueDequeueV2", first, name="take", **form)
+    twice = b.op("AddV2", taken, taken, name="twice", T="float32")
+    put = b.op("QueueEnqueueV2", second, twice, name="put")
+    one = b.op("Neg", b.const(1.0, name="c"), name="one", T="float32")
+    b.op("QueueEnqueueV2", first, one, name="give")
+    with b.control_dependencies([put]):
+        b.op("NoOp", name="end")
+    return b.graph()
+
+
+def test_an_asynchronous_kernel_is_begun_by_a_segment_and_awaited_by_others() -> None:
+    nodes = prepared(queues()).nodes
+    cut = cut_into_segments(nodes)
+    told = [
+        (sorted(nodes[at].name for at in segment.nodes), segment.num_needs)
+        for segment in cut.segments
+    ]
+    assert told == [
+        (["a", "b", "c", "give", "one", "take"], 0),
+        (["put", "twice"], 2),  # what was taken, and the segment that has the queue
+        (["end"], 1),
+    ]
+    waiting = {nodes[at].name: segments for at, segments in cut.waiting.items()}
+    assert waiting == {"take": (1,), "give": (), "put": (2,)}
+
+
 def test_a_value_is_let_go_by_the_segment_that_reads_it_last() -> None:
     nodes = prepared(parameter_server()).nodes
     cut = cut_into_segments(nodes)

@@ -1,7 +1,6 @@
 """Runs a partition node by node from a ready queue, by pending counts (TF `executor.cc`).
 
-It takes the partitions that hold control flow or kernels that wait; the generated executor takes
-all others.
+It takes the partitions that hold control flow; the generated executor takes all others.
 """
 
 from tracer.record.recorder import Recorder

@@ -1,29 +1,31 @@
 """Runs a partition without control flow as generated functions, one a segment.
 
-No thread waits: a `_Recv`'s answer counts its segments down on the thread that brings it, and
-whoever counts to zero runs the segment in its turn, or hands it to the device's thread where it is
-known to be long. After a failure everything still counts down, only nothing computes any more, so a
-partition always ends exactly once, when all its answers are in.
+No thread waits: a `_Recv`'s answer, or the end of an asynchronous kernel, counts its segments down
+on the thread that brings it, and whoever counts to zero runs the segment in its turn, or hands it
+to the device's thread where it is known to be long. After a failure everything still counts down,
+only nothing computes any more, so a partition always ends exactly once, when all its answers are
+in.
 
 A `_Recv` may get word that its value is dead, for it lies on a branch that was not taken. Then all
 nodes that need it are dead, which are whole segments: only their `_Send`s run, to say so.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
-import torch
-
+from tracer.model.step import SpanContext
 from tracer.model.trace_folder import Flag
 from tracer.ops.kernel import DEAD
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
 from tracer.runtime import turn
+from tracer.runtime.async_wait import Wait, by_port
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
 from tracer.runtime.segment_code import SegmentCode, compile_segment
-from tracer.runtime.segments import Segment, cut_into_segments
+from tracer.runtime.segments import Cut, Segment, cut_into_segments
 from tracer.runtime.step_run import (
     ExecutorDone,
     StepRun,
@@ -39,28 +41,33 @@ INLINE_LIMIT_NS = 400_000
 
 
 class _Waiting:
-    """A `_Recv`: where its value goes and which segments count it."""
+    """A `_Recv` or an asynchronous kernel: where its values go and which segments count it."""
 
-    __slots__ = ("node", "segments", "slot")
+    __slots__ = ("node", "segments", "slots")
 
-    def __init__(self, node: PreparedNode, slot: int, segments: tuple[int, ...]) -> None:
+    def __init__(
+        self, node: PreparedNode, slots: tuple[int, ...], segments: tuple[int, ...]
+    ) -> None:
         self.node = node
-        self.slot = slot
+        self.slots = slots
         self.segments = segments
 
 
 class _Part:
-    """A segment with its code and its cost.
+    """A segment with its code, the asynchronous kernels that it begins, and its cost.
 
     The cost follows quick runs at once and slow ones by and by: on a busy machine a run is often
     slow because its thread was put aside, and handing it to another thread would make that worse.
     """
 
-    __slots__ = ("code", "cost_ns", "segment")
+    __slots__ = ("begins", "code", "cost_ns", "segment")
 
-    def __init__(self, segment: Segment, code: SegmentCode) -> None:
+    def __init__(
+        self, segment: Segment, code: SegmentCode, begins: tuple[_Waiting, ...] = ()
+    ) -> None:
         self.segment = segment
         self.code = code
+        self.begins = begins
         self.cost_ns = 0
 
     def see(self, took_ns: int) -> None:
@@ -70,29 +77,35 @@ class _Part:
 
 class GeneratedExecutor:
     def __init__(self, partition: PreparedPartition, recorder: Recorder) -> None:
-        cut, gpu = cut_into_segments(partition.nodes), partition.device.gpu
+        nodes, gpu = partition.nodes, partition.device.gpu
+        cut = cut_into_segments(nodes)
         self.run_types = (_Run, _TracedRun) if gpu is None else (_GpuRun, _TracedGpuRun)
         self.partition = partition
         self.recorder = recorder
+        waits = {at: _waiting(nodes[at], cut, at) for at in cut.waiting}
+        self.recvs = [wait for wait in waits.values() if wait.node.kind is Kind.RECV]
+        self.kernels = {at: wait for at, wait in waits.items() if wait.node.kind is Kind.ASYNC}
         self.parts = [
-            _Part(segment, compile_segment(partition.nodes, segment, cut.slots, recorder, gpu))
+            _Part(
+                segment,
+                compile_segment(nodes, segment, cut.slots, recorder, gpu),
+                tuple(self.kernels[at] for at in segment.nodes if at in self.kernels),
+            )
             for segment in cut.segments
         ]
-        self.recvs = [self._waiting(at, cut.slots, cut.waiting) for at in cut.waiting]
-        self.frame: list[torch.Tensor | None] = [None] * (len(cut.slots) + 1)
+        self.frame: list[Any] = [None] * (len(cut.slots) + 1)
         self.counts = [list(range(part.segment.num_needs)) for part in self.parts]
-        self.left = list(range(len(self.parts) + len(self.recvs)))
+        self.left = list(range(len(self.parts) + len(waits)))
         self.first = [at for at, part in enumerate(self.parts) if not part.segment.num_needs]
-
-    def _waiting(
-        self, at: int, slots: Mapping[int, int], waiting: Mapping[int, tuple[int, ...]]
-    ) -> _Waiting:
-        node = self.partition.nodes[at]
-        unread = len(slots)  # a place of its own for what only orders others
-        return _Waiting(node, slots.get(node.outputs[0], unread), waiting[at])
 
     def run(self, step: StepRun, done: ExecutorDone) -> None:
         self.run_types[step.context.sampled](self, step, done).start()
+
+
+def _waiting(node: PreparedNode, cut: Cut, at: int) -> _Waiting:
+    unread = len(cut.slots)  # a place of its own for what only orders others
+    slots = tuple(cut.slots.get(value, unread) for value in node.outputs)
+    return _Waiting(node, slots, cut.waiting[at])
 
 
 class _Run:
@@ -102,17 +115,33 @@ class _Run:
     needed, whatever thread an answer comes on.
     """
 
-    __slots__ = ("counts", "dead", "done", "error", "executor", "frame", "left", "send", "step")
+    __slots__ = (
+        "begun",
+        "context",
+        "counts",
+        "dead",
+        "done",
+        "error",
+        "executor",
+        "frame",
+        "left",
+        "send",
+        "step",
+        "waits",
+    )
 
     def __init__(self, executor: GeneratedExecutor, step: StepRun, done: ExecutorDone) -> None:
         self.executor = executor
         self.step = step
+        self.context: SpanContext = step.context  #: of what it does
         self.done = done
         self.error: StepError | None = None
         self.frame = executor.frame.copy()
         self.counts = [count.copy() for count in executor.counts]
         self.left = executor.left.copy()
         self.dead: set[int] = set()  # segments
+        self.begun: set[_Waiting] = set()  # asynchronous kernels
+        self.waits: set[Wait[_Waiting]] = set()
         self.send = step.rendezvous.local.send
 
     def start(self) -> None:
@@ -120,6 +149,8 @@ class _Run:
 
     def begin(self, when: int) -> None:
         """Asks for all values first, so that the requests leave before anything computes."""
+        if self.executor.kernels:
+            self.step.rendezvous.when_aborted(self.stop)
         if not self.left:
             self.finish()
         for recv in self.executor.recvs:
@@ -141,7 +172,7 @@ class _Run:
             if value is DEAD:
                 self.dead.update(recv.segments)
             else:
-                self.frame[recv.slot] = value
+                self.frame[recv.slots[0]] = value
         except Exception as error:  # noqa: BLE001 (as of a kernel)
             self.fail(error_at(executor.partition, node, error))
         self.count_down(recv.segments, when)
@@ -168,7 +199,7 @@ class _Run:
             start = time.perf_counter_ns()
             try:
                 if self.dead and number in self.dead:
-                    self.bury(part.segment, when)
+                    self.bury(part, when)
                 else:
                     self.compute(part.code, when)
             except Exception as error:  # noqa: BLE001 (kernels may raise anything)
@@ -177,14 +208,59 @@ class _Run:
                 node = partition.nodes[position] if position >= 0 else None
                 self.fail(error_at(partition, node, error))
             part.see(time.perf_counter_ns() - start)
+        for kernel in part.begins:
+            if kernel not in self.begun:  # it failed or is dead before that
+                self.count_down(kernel.segments, self.now())
         self.count_down(part.segment.successors, self.now())
 
     def compute(self, code: SegmentCode, when: int) -> None:  # noqa: ARG002 (traced)
-        code.plain(self.frame, self.send, self.step.args, self.step.results)
+        code.plain(self.frame, self.send, self.launch, self.step.args, self.step.results)
 
-    def bury(self, segment: Segment, when: int) -> None:
+    def launch(self, at: int, ready: int, *inputs: Any) -> None:
+        """Begins an asynchronous kernel."""
+        kernel = self.executor.kernels[at]
+        wait = Wait(self, kernel, ready, self.opened(kernel.node))
+        self.begun.add(kernel)
+        self.waits.add(wait)
+        try:
+            wait.goes_on(kernel.node.kernel(wait, *inputs))
+        except Exception as error:  # noqa: BLE001 (kernels may raise anything)
+            wait(error=error)
+        if self.error is not None:
+            wait.cancel()
+
+    def opened(self, node: PreparedNode) -> OpenSpan | None:  # noqa: ARG002 (traced)
+        return None
+
+    def waited(self, wait: Wait[_Waiting], result: Any, error: Exception | None) -> None:
+        """An asynchronous kernel has ended: as of a value that arrived."""
+        self.waits.discard(wait)
+        node = wait.place.node
+        outputs: tuple[Any, ...] = ()
+        failure: StepError | None = None
+        try:
+            if error is not None:
+                raise error
+            outputs = tuple(by_port(node, result))
+            for slot, value in zip(wait.place.slots, outputs, strict=False):
+                self.frame[slot] = value
+        except Exception as reason:  # noqa: BLE001 (as of a kernel)
+            failure = error_at(self.executor.partition, node, reason)
+            self.fail(failure)
+        wait.close_span(outputs, failure)
+        self.count_down(wait.place.segments, self.now())
+
+    def stop(self, error: StepError) -> None:
+        """The step is aborted: nothing more computes, and what waits is told to end."""
+        if self.error is None:
+            self.error = error
+        for wait in list(self.waits):
+            wait.cancel()
+
+    def bury(self, part: _Part, when: int) -> None:
         """What waits for a dead segment needs the same value, and more: it is dead too."""
-        self.dead.update(segment.successors)
+        segment = part.segment
+        self.dead.update(segment.successors, *(kernel.segments for kernel in part.begins))
         for position in segment.nodes:
             node = self.executor.partition.nodes[position]
             if node.kind is Kind.RETVAL:
@@ -211,7 +287,7 @@ class _Run:
 class _TracedRun(_Run):
     """The same, with spans. `when`, in ns, is when a segment could start."""
 
-    __slots__ = ("context", "span")
+    __slots__ = ("span",)
 
     def start(self) -> None:
         recorder = self.executor.recorder
@@ -226,7 +302,7 @@ class _TracedRun(_Run):
 
     def compute(self, code: SegmentCode, when: int) -> None:
         if not code.site:  # ops are beyond the detail that is recorded
-            code.plain(self.frame, self.send, self.step.args, self.step.results)
+            super().compute(code, when)
             return
         step, recorder = self.step, self.executor.recorder
         writer = recorder.writer()
@@ -235,6 +311,7 @@ class _TracedRun(_Run):
             code.traced(
                 self.frame,
                 self.send,
+                self.launch,
                 step.args,
                 step.results,
                 self.context,
@@ -244,6 +321,9 @@ class _TracedRun(_Run):
             )
         finally:
             writer.let_go(code.site, row, recorder.now())
+
+    def opened(self, node: PreparedNode) -> OpenSpan | None:
+        return self.executor.recorder.open(node.site, self.context, node.key_number)
 
     def bury_node(self, node: PreparedNode, when: int) -> None:
         """What is dead is recorded, and takes no time."""

@@ -50,7 +50,7 @@ class GraphManager:
             prepared = [prepare(self._env, part, bind, handle, graph_id) for part in parts]
             executors = [self._executor(part) for part in prepared]
             ends = self._ends(graph)
-            waits_for_nobody = len(parts) == 1 and prepared[0].is_straight and not ends
+            waits_for_nobody = len(parts) == 1 and not ends and _only_computes(prepared[0])
             is_alone = self._env.task.job == LOCALHOST and waits_for_nobody
             copies = Copies.of(recorder, self._env.resources, graph.nodes)
             self._graphs[handle] = RegisteredGraph(executors, ends, copies, is_alone=is_alone)
@@ -157,6 +157,10 @@ class GraphManager:
     @property
     def tallies(self) -> tuple[Tally, ...]:
         return self._handles, self._kernels.tally
+
+
+def _only_computes(partition: PreparedPartition) -> bool:
+    return partition.is_straight and not partition.is_async
 
 
 def tell_partition(

@@ -115,9 +115,10 @@ class PreparedFrame:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPartition:
-    """Nodes in an order where inputs come first and a `_Send` follows its source.
+    """Nodes in an order where inputs come first, and a `_Send` or what waits follows its source.
 
-    One that `is_straight` runs each node once and waits for nothing but `_Recv`s.
+    One that `is_straight` has no control flow: it runs each node once. One that `is_async` has
+    kernels that wait.
     """
 
     device: Device
@@ -126,6 +127,7 @@ class PreparedPartition:
     num_values: int
     site: int
     is_straight: bool
+    is_async: bool
     frames: Mapping[str, PreparedFrame]
 
 
@@ -158,14 +160,14 @@ def prepare(
         preparation.num_values,
         site,
         preparation.is_straight,
+        preparation.is_async,
         preparation.frames(),
     )
 
 
-def in_running_order(graph: Graph) -> list[str]:
-    """Inputs first; of what could be next, `_Send`s first, so that values leave as they appear."""
-    nodes = sorted(graph.nodes, key=lambda node: KINDS.get(node.op) is not Kind.SEND)
-    return Graph(nodes).topological()
+def in_running_order(graph: Graph, is_early: Callable[[Node], bool]) -> list[str]:
+    """Inputs first; of what could be next, those that are early."""
+    return Graph(sorted(graph.nodes, key=lambda node: not is_early(node))).topological()
 
 
 def rendezvous_key(node: Node) -> str:
@@ -192,9 +194,9 @@ class _Preparation:
         self._context = OpContext(
             device.name, device.torch_device, env.resources, env.clock, env.collectives
         )
-        self._order = in_running_order(graph)
+        self._ops = {node.name: self._op(node) for node in graph.nodes}
+        self._order = in_running_order(graph, self._is_early)
         self._position = {name: i for i, name in enumerate(self._order)}
-        self._ops = {name: self._op(graph[name]) for name in self._order}
         self._first_value: dict[str, int] = {}
         self.num_values = 0
         for name in self._order:
@@ -207,7 +209,15 @@ class _Preparation:
 
     @property
     def is_straight(self) -> bool:
-        return not any(op.is_control_flow or op.is_async for op in self._ops.values())
+        return not any(op.is_control_flow for op in self._ops.values())
+
+    @property
+    def is_async(self) -> bool:
+        return any(op.is_async for op in self._ops.values())
+
+    def _is_early(self, node: Node) -> bool:
+        """Whether others need not wait for it: a value leaves, or what waits begins to."""
+        return KINDS.get(node.op) is Kind.SEND or self._ops[node.name].is_async
 
     def nodes(self) -> tuple[PreparedNode, ...]:
         return tuple(self._node(self._graph[name], self._ops[name]) for name in self._order)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from tracer.model.step import SpanContext
-from tracer.ops.kernel import DEAD, Cancel
+from tracer.ops.kernel import DEAD
 from tracer.record.open_span import OpenSpan
 from tracer.runtime import turn
+from tracer.runtime.async_wait import Wait, by_port
 from tracer.runtime.frame_plan import Item
 from tracer.runtime.frame_state import IterationState, Propagation
 from tracer.runtime.interfaces import Received, StepError
@@ -36,6 +36,8 @@ SLICE_NS = 1_000_000
 #: what a node gave out, by port; None: it was dead
 Outputs = Sequence[Any] | None
 
+Place = tuple[Item, IterationState]  #: a node in an iteration
+
 
 class _Ended(NamedTuple):
     """A node that ended on another thread, at `when` in ns."""
@@ -45,45 +47,6 @@ class _Ended(NamedTuple):
     outputs: Outputs
     error: StepError | None
     when: int
-
-
-class Wait:
-    """An asynchronous kernel that runs; it is what the kernel is handed as `done`."""
-
-    __slots__ = ("_open", "_run", "cancel", "item", "iteration", "ready", "span")
-
-    def __init__(
-        self,
-        run: "QueueRun",
-        item: Item,
-        iteration: IterationState,
-        ready: int,
-        span: OpenSpan | None,
-    ) -> None:
-        self._run = run
-        self._open = [self]
-        self.item = item
-        self.iteration = iteration
-        self.ready = ready
-        self.span = span
-        self.cancel: Cancel | None = None
-
-    @property
-    def step(self) -> StepRun:
-        return self._run.step
-
-    @property
-    def context(self) -> SpanContext:
-        """What the kernel's own spans lie under."""
-        return self.span.context if self.span is not None else self._run.context
-
-    def __call__(self, result: Any = None, error: Exception | None = None) -> None:
-        """Only the first call counts: an end and a cancel may race."""
-        try:
-            self._open.pop()
-        except IndexError:
-            return
-        self._run.waited(self, result, error)
 
 
 class QueueRun:
@@ -97,14 +60,16 @@ class QueueRun:
         self.done = done
         self.error: StepError | None = None
         self.inbox: deque[_Ended] = deque()
-        self.waits: set[Wait] = set()
+        self.waits: set[Wait[Place]] = set()
         self.lock = threading.Lock()
         self.is_busy = False
         gpu = partition.device.gpu
         self.work = gpu.on_stream(self.process) if gpu else self.process
 
     def start(self, when: int = 0) -> None:
-        if not self.partition.is_straight:  # it may run for long without asking for anything
+        if (
+            self.partition.is_async or not self.partition.is_straight
+        ):  # it may run for long without asking for anything
             self.step.rendezvous.when_aborted(self.stop)
         self.flow.begin(when)
         self.wake()
@@ -223,32 +188,33 @@ class QueueRun:
 
     def launch(self, item: Item, iteration: IterationState, ready: int) -> None:
         """Begins an asynchronous kernel."""
-        wait = Wait(self, item, iteration, ready, self.opened(item, iteration))
+        wait = Wait(self, (item, iteration), ready, self.opened(item, iteration))
         self.waits.add(wait)
         try:
-            wait.cancel = item.node.kernel(wait, *self.inputs(item, iteration))
+            wait.goes_on(item.node.kernel(wait, *self.inputs(item, iteration)))
         except Exception as error:  # noqa: BLE001 (kernels may raise anything)
             wait(error=error)
-        if self.error is not None and wait.cancel is not None:
+        if self.error is not None:
             wait.cancel()
 
     def opened(self, item: Item, iteration: IterationState) -> OpenSpan | None:  # noqa: ARG002
         return None
 
-    def waited(self, wait: Wait, result: Any, error: Exception | None) -> None:
+    def waited(self, wait: Wait[Place], result: Any, error: Exception | None) -> None:
         """An asynchronous kernel has ended, on whatever thread."""
         self.waits.discard(wait)
+        item, iteration = wait.place
         outputs, failure = None, None
         try:
             if error is not None:
                 raise error
-            outputs = by_port(wait.item.node, result)
+            outputs = by_port(item.node, result)
         except Exception as reason:  # noqa: BLE001 (as of a kernel)
-            failure = error_at(self.partition, wait.item.node, reason)
+            failure = error_at(self.partition, item.node, reason)
         self.closed(wait, outputs, failure)
-        self.tell(_Ended(wait.item, wait.iteration, outputs, failure, self.now()))
+        self.tell(_Ended(item, iteration, outputs, failure, self.now()))
 
-    def closed(self, wait: Wait, outputs: Outputs, failure: StepError | None) -> None:
+    def closed(self, wait: Wait[Place], outputs: Outputs, failure: StepError | None) -> None:
         """For who records."""
 
     def compute(
@@ -309,8 +275,7 @@ class QueueRun:
         if self.error is None:
             self.error = error
         for wait in list(self.waits):
-            if wait.cancel is not None:
-                wait.cancel()
+            wait.cancel()
 
     def end(self) -> None:
         """Once all nodes have ended; on a GPU they have only been launched by then."""
@@ -327,15 +292,3 @@ class QueueRun:
 
     def finish(self) -> None:
         self.done(self.error)
-
-
-def by_port(node: PreparedNode, result: Any) -> Sequence[Any]:
-    """A kernel's result as the node's outputs; ValueError if there are too few or too many.
-
-    Of a node that drops, which has none, it is whether it did.
-    """
-    if len(node.outputs) == 1 or node.drops:
-        return (result,)
-    if node.outputs and len(result) != len(node.outputs):
-        raise ValueError(f"the kernel gave {len(result)} outputs, {len(node.outputs)} are declared")
-    return result if node.outputs else ()

@@ -7,12 +7,13 @@ from typing import Any
 from tracer.model.trace_folder import Flag
 from tracer.record.open_span import OpenSpan
 from tracer.record.recorder import Recorder
+from tracer.runtime.async_wait import Wait, bytes_of
 from tracer.runtime.frame_plan import Item, Plan
 from tracer.runtime.frame_state import IterationState
 from tracer.runtime.interfaces import Received, StepError
 from tracer.runtime.loop_spans import RecordedPropagation
 from tracer.runtime.prepared import Kind, PreparedNode, PreparedPartition
-from tracer.runtime.queue_run import Outputs, QueueRun, Wait
+from tracer.runtime.queue_run import Outputs, Place, QueueRun
 from tracer.runtime.step_run import ExecutorDone, StepRun, close_recv
 
 #: nodes whose span tells the bytes of what they were given; others tell what they made
@@ -78,11 +79,8 @@ class RecordedQueueRun(QueueRun):
         number = self.number(item.node, iteration)
         return self.recorder.open(item.node.site, self.context, number)
 
-    def closed(self, wait: Wait, outputs: Outputs, failure: StepError | None) -> None:
-        if wait.span is not None:
-            if failure is not None:
-                wait.span.fail(failure.message)
-            wait.span.close(num_bytes=_num_bytes(outputs or ()), ready=wait.ready)
+    def closed(self, wait: Wait[Place], outputs: Outputs, failure: StepError | None) -> None:
+        wait.close_span(outputs or (), failure)
 
     def compute(
         self, item: Item, iteration: IterationState, is_dead: bool, ready: int
@@ -103,7 +101,7 @@ class RecordedQueueRun(QueueRun):
             writer.end(start, recorder.now(), ready, key=key, flags=Flag.ERROR)
             raise
         end = recorder.now()
-        num_bytes = 0 if is_dead else _num_bytes(inputs if node.kind in GIVEN else outputs)
+        num_bytes = 0 if is_dead else bytes_of(inputs if node.kind in GIVEN else outputs)
         extra = variable.version if node.writes and variable is not None else version
         if gpu and begun:
             gpu.launched(node.run_site, self.context, span, start, begun, num_bytes, extra, key)
@@ -118,8 +116,3 @@ class RecordedQueueRun(QueueRun):
             self.recorder.annotate(self.span.span, {}, error=self.error.message)
         self.span.close(flags=Flag.ERROR if self.error is not None else 0)
         self.done(self.error)
-
-
-def _num_bytes(values: Sequence[Any]) -> int:
-    """A variable, or what a kernel leaves out, has none."""
-    return sum(getattr(value, "nbytes", 0) for value in values)

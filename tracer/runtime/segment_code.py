@@ -4,10 +4,11 @@ No name, key or value of a graph is ever written into the text, only numbers of 
 3, `k5` the kernel of node 5, `c5` its key, `s5` its recording site, `n5` its key's number. Each
 segment has a plain and a traced text; they differ by the record calls around the same lines.
 
-    def segment(frame, send, args, results):      # plain
+    def segment(frame, send, launch, args, results):      # plain
      v3 = frame[0]
      v4 = k5(v3)
      send(c6, v4)
+     launch(7, 0, v4)      # an asynchronous kernel, whose span is the run's
 
     def segment(frame, …, ctx, take, row, ready):   # traced: around v4 = k5(v3) stand
      s = now()
@@ -36,8 +37,8 @@ from tracer.runtime.gpu import Gpu
 from tracer.runtime.prepared import Kind, PreparedNode
 from tracer.runtime.segments import Segment
 
-_PLAIN = "def segment(frame, send, args, results):"
-_TRACED = "def segment(frame, send, args, results, ctx, take, row, ready):"
+_PLAIN = "def segment(frame, send, launch, args, results):"
+_TRACED = "def segment(frame, send, launch, args, results, ctx, take, row, ready):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ class _Text:
         for position in self._segment.nodes:
             node = self._nodes[position]
             call = self._call(node, position, traced=traced)
-            body += self._recorded(node, position, call) if traced else [(call, position)]
+            is_recorded = traced and node.kind is not Kind.ASYNC
+            body += self._recorded(node, position, call) if is_recorded else [(call, position)]
             body += self._after(node, position)
         if not traced:
             return [(head, -1), *((f" {line}", at) for line, at in body), (" return", -1)]
@@ -159,6 +161,8 @@ class _Text:
 
     def _call(self, node: PreparedNode, position: int, *, traced: bool) -> str:
         inputs = ", ".join(f"v{value}" for value in node.inputs)
+        if node.kind is Kind.ASYNC:
+            return f"launch({position}, {self._ready(node) if traced else 0}, {inputs})"
         if node.kind is Kind.ARG:
             inputs = f"args[c{position}]"
         if node.is_read:
@@ -211,9 +215,10 @@ class _Text:
 
     def _after(self, node: PreparedNode, position: int) -> _Lines:
         """Crossing values are left in the frame; what nobody here reads again is let go."""
-        stored = [value for value in node.outputs if value in self._segment.stores]
+        made = () if node.kind is Kind.ASYNC else node.outputs
+        stored = [value for value in made if value in self._segment.stores]
         gone = [value for value in node.inputs if self._last_use[value] == position]
-        gone += [value for value in node.outputs if value not in self._last_use]
+        gone += [value for value in made if value not in self._last_use]
         lines: _Lines = [(f"frame[{self._slots[value]}] = v{value}", -1) for value in stored]
         if gone:
             lines.append((f"del {', '.join(f'v{value}' for value in dict.fromkeys(gone))}", -1))

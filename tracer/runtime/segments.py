@@ -1,9 +1,10 @@
-"""Cut a partition into segments: the nodes that need the same set of `_Recv`s.
+"""Cut a partition into segments: the nodes that need the same set of waits.
 
-A segment starts when the last `_Recv` and the last other segment it reads from are there, so a
-parameter server's partition reads and sends at once and applies when gradients come. Sets of needs
-are bit masks, one bit a `_Recv`. A node's needs contain those of its inputs, so segments never wait
-in a circle.
+A wait is a `_Recv`, or an asynchronous kernel, which a segment begins and nobody in it awaits. A
+segment starts when the last wait and the last other segment it reads from are there, so a parameter
+server's partition reads and sends at once and applies when gradients come. Sets of needs are bit
+masks, one bit a wait. A node's needs contain those of its inputs, so segments never wait in a
+circle.
 """
 
 from collections import defaultdict
@@ -17,7 +18,7 @@ from tracer.runtime.prepared import Kind, PreparedNode
 class Segment:
     """`nodes` are positions in the partition, in running order.
 
-    `num_needs` counts the `_Recv`s and segments it waits for; `successors` wait for it. `loads` are
+    `num_needs` counts the waits and segments that it needs; `successors` need it. `loads` are
     values it takes from the step's frame, `stores` those it leaves there, `frees` the loads that
     nobody reads after it.
     """
@@ -32,7 +33,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """`waiting` says, for each `_Recv` by position, which segments wait for it.
+    """`waiting` says, for each wait by position, which segments need it.
 
     `slots` numbers the values that cross segments: their places in a step's frame.
     """
@@ -54,7 +55,7 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
     successors = _successors(sources)
     segments = []
     for segment, positions in members.items():
-        made = {value for at in positions for value in nodes[at].outputs}
+        made = {v for at in positions if nodes[at].kind not in WAITS for v in nodes[at].outputs}
         loads = sorted(v for v in crossing if v not in made and segment in readers[v])
         segments.append(
             Segment(
@@ -66,15 +67,17 @@ def cut_into_segments(nodes: Sequence[PreparedNode]) -> Cut:
                 frozenset(v for v in loads if _reads_last(readers[v], segment, ancestors)),
             )
         )
-    recvs = [at for at, node in enumerate(nodes) if node.kind is Kind.RECV]
-    waiting = {at: tuple(successors[_RECV, at]) for at in recvs}
+    waits = [at for at, node in enumerate(nodes) if node.kind in WAITS]
+    waiting = {at: tuple(successors[_WAIT, at]) for at in waits}
     return Cut(
         tuple(segments), waiting, {value: slot for slot, value in enumerate(sorted(crossing))}
     )
 
 
-_RECV, _SEGMENT = 0, 1
-_Sources = set[tuple[int, int]]  # what a segment waits for: (_RECV, position) or (_SEGMENT, number)
+WAITS = (Kind.RECV, Kind.ASYNC)
+
+_WAIT, _SEGMENT = 0, 1
+_Sources = set[tuple[int, int]]  # what a segment needs: (_WAIT, position) or (_SEGMENT, number)
 
 
 def _homes(nodes: Sequence[PreparedNode]) -> dict[int, int]:
@@ -82,16 +85,16 @@ def _homes(nodes: Sequence[PreparedNode]) -> dict[int, int]:
     needs: list[int] = []
     numbers: dict[int, int] = {}
     home: dict[int, int] = {}
-    num_recvs = 0
+    num_waits = 0
     for position, node in enumerate(nodes):
         mask = 0
         for before in node.after:
             mask |= needs[before]
-        if node.kind is Kind.RECV:
-            mask |= 1 << num_recvs
-            num_recvs += 1
-        else:
+        if node.kind is not Kind.RECV:
             home[position] = numbers.setdefault(mask, len(numbers))
+        if node.kind in WAITS:
+            mask |= 1 << num_waits
+            num_waits += 1
         needs.append(mask)
     return home
 
@@ -101,9 +104,9 @@ def _sources(
 ) -> _Sources:
     before = {at for position in positions for at in nodes[position].after}
     return {
-        (_SEGMENT, home[at]) if at in home else (_RECV, at)
+        (_WAIT, at) if nodes[at].kind in WAITS else (_SEGMENT, home[at])
         for at in before
-        if home.get(at) != segment
+        if nodes[at].kind in WAITS or home[at] != segment
     }
 
 
@@ -112,7 +115,7 @@ def _segments(sources: _Sources) -> Iterator[int]:
 
 
 def _successors(sources: dict[int, _Sources]) -> defaultdict[tuple[int, int], list[int]]:
-    """`_Recv` or segment → the segments that wait for it."""
+    """Wait or segment → the segments that need it."""
     found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for segment, waits_for in sources.items():
         for source in waits_for:
@@ -133,7 +136,7 @@ def _readers(nodes: Sequence[PreparedNode], members: dict[int, list[int]]) -> di
 def _crossing(
     nodes: Sequence[PreparedNode], home: dict[int, int], readers: dict[int, set[int]]
 ) -> set[int]:
-    """Values that a segment other than their own reads; what a `_Recv` gets is in none."""
+    """Values that another segment reads than the one that makes them."""
     return {
         value
         for position, node in enumerate(nodes)

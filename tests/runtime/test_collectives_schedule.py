@@ -125,8 +125,10 @@ def test_a_sum_grows_in_place_where_nobody_else_sees_it() -> None:
     pieces = pieces_of(ranks_of(2)[0], brought)
     pieces.take(Receive("reduce_scatter", 0, 1, merges=True), torch.ones(2))
     pieces.take(Receive("all_gather", 1, 1), torch.full((2,), 2.0))
-    assert pieces.result().tolist() == [2.0] * 4
-    assert pieces.result().data_ptr() == memory
+    result = pieces.result()
+    assert result.tolist() == [2.0] * 4
+    assert result.data_ptr() == memory
+    assert result._base is None  # nobody's view: who brings it again has it alone
 
 
 def test_memory_that_came_with_a_message_or_an_array_is_left_alone() -> None:

@@ -1,9 +1,8 @@
 """What a rank holds of a collective while it runs: pieces by number, and what they become.
 
 Sums grow in the memory of what a rank brought where nobody else can see it, else in memory of their
-own. A piece may be on its
-way to another rank while it lies here: it is written again only when its sum has come round, so
-after it was read.
+own. A piece may be on its way to another rank while it lies here: it is written again only when its
+sum has come round, so after it was read.
 """
 
 import sys
@@ -71,13 +70,14 @@ class Reduction:
     def __init__(self, brought: Brought, collective: Collective, chunks: int) -> None:
         x = brought.pop()
         is_own = is_alone(x)
-        self._shape = x.shape
         self._merge = MERGES[collective.merge_op]
         self._final_op, self._ranks = collective.final_op, len(collective.devices)
-        flat = x.detach().reshape(-1)
-        self._out = flat if is_own or self._ranks == 1 else torch.empty_like(flat)
-        bounds = chunk_bounds(flat.numel(), chunks)
-        self._places = [self._out[first:last] for first, last in bounds]
+        x = x.detach() if x.requires_grad else x
+        #: nobody's view, so that it may be alone again where it is brought again
+        self._out = x if is_own or self._ranks == 1 else x.new_empty(x.shape)
+        bounds = chunk_bounds(x.numel(), chunks)
+        flat, out = x.reshape(-1), self._out.reshape(-1)
+        self._places = [out[first:last] for first, last in bounds]
         self._held = [flat[first:last] for first, last in bounds]
 
     def get(self, piece: int) -> Tensor:
@@ -94,7 +94,7 @@ class Reduction:
         self._held[action.piece] = place
 
     def result(self) -> Tensor:
-        return self._out.view(self._shape)
+        return self._out
 
 
 class Gathering:

@@ -18,7 +18,6 @@ from tracer.launch.arguments import (
     RUN_FLAGS,
     add_run_flags,
     add_task_flags,
-    cluster_of,
     names_graph,
     placer_from,
     plan_from,
@@ -26,6 +25,7 @@ from tracer.launch.arguments import (
     secret_of,
 )
 from tracer.launch.failure import RunFailed
+from tracer.launch.place import place_of
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
 from tracer.launch.signals import interrupted_by_signals
@@ -54,8 +54,9 @@ EXAMPLES: Mapping[str, str] = {
   tracer run train:make --strategy one_device    what make() of your train.py returns
   tracer run graph.json --json        run a hand-written graph once
 """,
-    "task": """example:
+    "task": """examples:
   tracer task --cluster cluster.json --job ps --index 0    one task of a cluster started by hand
+  torchrun --nproc-per-node 2 -m tracer task digits-mlp --strategy multi_worker_mirrored
 
 Every task of a cluster description writes a folder of the same run; vizdist import puts them
 together. To tell one run of a description from the next, set VIZDIST_RUN_ID to a word of your own,
@@ -263,21 +264,19 @@ def _task(parsed: argparse.Namespace) -> int:
     from tracer.launch.run import task_summary
     from tracer.launch.task import run_child
 
-    task = TaskName(parsed.job, parsed.index)
     if PLAN_VARIABLE in os.environ:
-        run_child(task, _job_of_child)
+        run_child(TaskName(parsed.job, parsed.index), _job_of_child)
         os._exit(EXIT_DONE)  # all is closed; taking torch apart would cost another second
     requested = _requested(parsed)
-    cluster = cluster_of(parsed.cluster)
-    plan = plan_of_task(parsed, task, cluster, *_declared(requested))
-    job: Job = ServeJob(plan, cluster)
-    if parsed.workload:
-        plan, job = _planned(plan, requested)
     progress = ProgressLine()
     try:
         with interrupted_by_signals():
-            secret = secret_of(parsed.secret_file)
-            outcome = run_by_hand(task, plan, job, cluster, secret, progress)
+            place = place_of(parsed)
+            plan = plan_of_task(parsed, place, *_declared(requested))
+            job: Job = ServeJob(plan, place.cluster)
+            if parsed.workload:
+                plan, job = _planned(plan, requested)
+            outcome = run_by_hand(place, plan, job, secret_of(parsed.secret_file), progress)
     finally:
         progress.end()
     _say(task_summary(plan, outcome))

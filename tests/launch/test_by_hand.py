@@ -155,6 +155,58 @@ def test_who_is_done_first_serves_until_the_last_is_and_then_all_leave(tmp_path:
         assert {t["outcome"] for t in told["tasks"]} == {"done"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("fewer", "more"), [(0, 1), (1, 0)])
+def test_a_worker_with_a_step_more_is_told_at_once_who_is_done(
+    fewer: int, more: int, tmp_path: Path
+) -> None:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"worker": addresses}))
+
+    def task(index: int, steps: int) -> tuple[str, ...]:
+        me = ("--cluster", str(cluster), "--job", "worker", "--index", str(index))
+        asked = ("--strategy", "multi_worker_mirrored", "--steps", str(steps))
+        return ("task", "digits-mlp", *asked, *me, "--out", str(tmp_path / f"w{index}"))
+
+    with running(*task(fewer, 3)) as short, running(*task(more, 4)) as long:
+        _, errors = long.communicate(timeout=WAIT_S)
+        assert long.returncode == 1, errors
+        assert f"rank {more} came in step 4, but not rank {fewer} " in errors
+        assert f"rank {fewer} (/job:worker/replica:0/task:{fewer}/device:CPU:0), which" in errors
+        _, errors = short.communicate(timeout=WAIT_S)
+        assert short.returncode == 0, errors
+    assert not list(filter(is_listened_to, addresses))
+
+
+@pytest.mark.slow
+def test_workers_with_unequal_numbers_of_devices_are_told_what_to_give(tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"worker": [f"127.0.0.1:{port}" for port in free_ports(2)]}))
+    shared = ("digits-mlp", "--strategy", "multi_worker_mirrored", "--cluster", str(cluster))
+
+    def task(index: int) -> tuple[str, ...]:
+        me = ("--job", "worker", "--index", str(index), "--devices", f"cpu:{index + 1}")
+        return ("task", *shared, *me, "--out", str(tmp_path / f"w{index}"))
+
+    with running(*task(0)) as one, running(*task(1)) as other:
+        for worker in (one, other):
+            _, errors = worker.communicate(timeout=WAIT_S)
+            assert worker.returncode == 1, errors
+            assert "give all workers the same --devices" in errors
+
+
+def test_a_strategy_whose_tasks_are_not_there_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"worker": ["127.0.0.1:0"]}))
+    asked = ("digits-mlp", "--strategy", "parameter_server_v1", "--cluster", str(cluster))
+    done = tracer_here(capsys, "task", *asked, "--job", "worker", "--index", "0")
+    assert done.returncode == 2
+    assert "parameter_server_v1 needs ps:0, and the cluster has worker:0" in done.stderr
+
+
 def test_a_word_tells_one_run_of_a_cluster_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, other = ClusterSpec.of_counts(worker=2), ClusterSpec.of_counts(worker=3)
     assert run_id_of(cluster) == run_id_of(cluster) != run_id_of(other)

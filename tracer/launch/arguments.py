@@ -2,23 +2,17 @@
 
 import argparse
 import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tracer.launch.costs import read_costs
-from tracer.launch.devices import devices_from
-from tracer.launch.plan import COLLECTIVES, TRANSPORTS, Limits, Plan, new_run_id, run_id_of
+from tracer.launch.devices import AUTO, devices_from
+from tracer.launch.place import Place
+from tracer.launch.plan import COLLECTIVES, TRANSPORTS, Limits, Plan, new_run_id
 from tracer.launch.recording import RECORDING_FLAGS, recording_from
 from tracer.launch.tolerance import TOLERANCE_FLAGS, tolerance_from
-from tracer.model.cluster import (
-    ClusterError,
-    ClusterSpec,
-    TaskName,
-    parse_cluster,
-)
 from tracer.model.json_text import read_text
 from tracer.model.option import Declared, OptionError, options_in_force
 from tracer.model.refusal import Refusal
@@ -139,25 +133,18 @@ def add_task_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of `tracer task`: which task, then those of a run for its client loop."""
     parser.add_argument("workload", nargs="?", default="", help="what to train; none: only serve")
     parser.add_argument(
-        "--cluster", metavar="FILE", help="cluster description (default: TF_CONFIG)"
+        "--cluster",
+        metavar="FILE",
+        help="cluster description (default: TF_CONFIG, else what torchrun says)",
     )
-    parser.add_argument("--job", required=True, metavar="J", help="job of this task")
-    parser.add_argument("--index", required=True, type=int, metavar="I", help="its index")
+    told = "where nothing else says it"
+    parser.add_argument("--job", metavar="J", help=f"job of this task, {told}")
+    parser.add_argument("--index", type=int, metavar="I", help=f"its index, {told}")
     parser.add_argument("--secret-file", metavar="F", help="file that holds the cluster's secret")
     for flag, settings in RUN_FLAGS.items():
         if flag not in _OF_RUNS:
             parser.add_argument(flag, **settings)
     parser.set_defaults(in_process=False, restart=0, fault="")
-
-
-def cluster_of(file: str | None) -> ClusterSpec:
-    """The cluster of `--cluster` or TF_CONFIG. Raises BadRequest, ClusterError or OSError."""
-    text = os.environ.get("TF_CONFIG", "")
-    if file:
-        text = read_text(Path(file), "the cluster description", ClusterError)
-    if not text:
-        raise BadRequest("say --cluster FILE or set TF_CONFIG: a task needs to know its cluster")
-    return parse_cluster(text).cluster
 
 
 def secret_of(file: str | None) -> str:
@@ -166,28 +153,25 @@ def secret_of(file: str | None) -> str:
 
 
 def plan_of_task(
-    parsed: argparse.Namespace,
-    task: TaskName,
-    cluster: ClusterSpec,
-    declared: Declared,
-    is_graph: bool = False,
+    parsed: argparse.Namespace, place: Place, declared: Declared, is_graph: bool = False
 ) -> Plan:
     """The plan of a task started by hand; the cluster says how many tasks of each job there are.
 
-    Raises BadRequest for a task not in the cluster, a graph, or flags of training without workload.
+    Raises BadRequest for a graph, or flags of training without workload.
     """
-    if task not in set(cluster.tasks()):
-        known = ", ".join(map(str, cluster.tasks()))
-        raise BadRequest(f"task {task} is not in the cluster; it has {known}")
     if is_graph or names_graph(parsed.workload):
         raise BadRequest(
             f"{parsed.workload} is a graph, whose client is tracer run, not one of its tasks: "
             "leave it out here, or run it with tracer run"
         )
-    parsed.workers, parsed.ps = (len(cluster.jobs.get(job, ())) or None for job in ("worker", "ps"))
-    run_id = run_id_of(cluster)
+    jobs = place.cluster.jobs
+    parsed.workers, parsed.ps = (len(jobs.get(job, ())) or None for job in ("worker", "ps"))
+    if parsed.out and place.trace:
+        parsed.out = str(Path(parsed.out) / place.trace)
+    if place.local_rank is not None and parsed.devices == AUTO and (found := gpus()):
+        parsed.devices = found[place.local_rank % len(found)]
     if parsed.workload:
-        return replace(plan_from(parsed, declared), run_id=run_id)
+        return replace(plan_from(parsed, declared), run_id=place.run_id)
     if flag := _given(parsed, _OF_CLIENTS):
         taken = (other for other in RUN_FLAGS if other not in (*_OF_CLIENTS, *_OF_RUNS))
         raise BadRequest(
@@ -195,7 +179,7 @@ def plan_of_task(
             f"out, or name the workload. A task that serves takes {', '.join(taken)}"
         )
     return Plan(
-        run_id=run_id,
+        run_id=place.run_id,
         out=parsed.out or "",
         topology=_topology(parsed),
         limits=_limits(parsed),

@@ -1,4 +1,4 @@
-"""`tracer task` as a person starts it: one task of a cluster whose addresses are known beforehand.
+"""`tracer task` as a person or torchrun starts it: one task of a cluster, without a launcher.
 
 It starts a collector of its own and writes its own trace folder. With a workload it also runs this
 task's client loop, and goes when every client is done; without, it serves until it is told to go.
@@ -16,6 +16,7 @@ from tracer.launch.failure import RunFailed, failure_from
 from tracer.launch.farewell import wait_for_others
 from tracer.launch.jobs import Client, Job, drive
 from tracer.launch.launcher import Outcome, Report, outcome_of_run, scratch_folder, throttled
+from tracer.launch.place import NoPlace, Place
 from tracer.launch.plan import Plan
 from tracer.launch.signals import told_to_go
 from tracer.launch.task import start_server
@@ -29,10 +30,10 @@ from tracer.server import LocalServer, Server
 from tracer.training.line import Line
 
 
-def run_by_hand(
-    task: TaskName, plan: Plan, job: Job, cluster: ClusterSpec, secret: str, report: Report
-) -> Outcome:
-    """Raises RunFailed, or AddressError if its port or socket cannot be had."""
+def run_by_hand(place: Place, plan: Plan, job: Job, secret: str, report: Report) -> Outcome:
+    """Raises RunFailed, NoPlace, or AddressError if its port or socket cannot be had."""
+    task, cluster = place.task, place.cluster
+    _check_tasks(plan, job, cluster)
     if task in job.clients:
         check_tolerance(plan.tolerance, cluster, plan.steps)
     results: dict[TaskName, Mapping[str, Any]] = {}
@@ -54,10 +55,10 @@ def run_by_hand(
         )
         with closing(server), ExitStack() as stack:
             stack.callback(install(account.recorder))
-            cluster = cluster.with_address(task, server.address)
-            server.join(cluster)
             account.serving(task, server.address, server.devices)
             report(f"{task} serves at {server.address or 'no port'}", None)
+            cluster = place.introduce(server.address)
+            server.join(cluster)
             if task in job.clients:
                 on_step = throttled(report, plan.steps)
                 client = Client(task, server.master, cluster, account.recorder, Line(on_step))
@@ -65,6 +66,16 @@ def run_by_hand(
             _serve(task, job, cluster, server, report)
         num_bytes = server.received_bytes
     return outcome_of_run(account, results, num_bytes)
+
+
+def _check_tasks(plan: Plan, job: Job, cluster: ClusterSpec) -> None:
+    """Raises NoPlace where the strategy needs tasks that are not there."""
+    there = set(cluster.tasks())
+    if missing := [task for task in job.cluster.tasks() if task not in there]:
+        raise NoPlace(
+            f"{plan.strategy} needs {', '.join(map(str, missing))}, and the cluster has "
+            f"{', '.join(map(str, sorted(there)))}: add what is missing, or name another strategy"
+        )
 
 
 def _sockets(plan: Plan, cluster: ClusterSpec) -> Path | None:

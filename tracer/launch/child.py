@@ -23,7 +23,7 @@ READ_OUT_S = 1.0  #: for the last lines of a process that has ended
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a task said (`serving`, `done`, `failed` …), or that it is gone (`exit`) or `stopped`."""
+    """What a task said (`serving`, `done` …), or that it is `stopped`, or gone (`exit`)."""
 
     task: TaskName
     name: str

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.clusters import GrpcTasks, TestCluster
+from tests.clusters import GrpcTasks, TestCluster, running_cluster
 from tests.runtime.collective_graphs import cpus_of, devices_of, fed, names, reducing, workers
 from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph, Node
@@ -256,36 +256,32 @@ def test_ranks_in_different_steps_do_not_add_up(start_cluster: Start) -> None:
         assert "step" in error.message
 
 
-def test_ranks_that_wait_for_a_task_that_dies_are_told_at_once(
-    start_cluster: Start, cluster_kind: str
-) -> None:
+def test_ranks_that_wait_for_a_task_that_dies_are_told_at_once() -> None:
     """Rank 1 has gone through a step with rank 0, and dies before the next."""
-    if cluster_kind != "grpc":
-        pytest.skip("tasks of one process die together")
-    cluster = start_cluster(workers(2))
-    between = Between(cluster, timeout_s=30.0)
-    between.run([1, 1])
-    began, errors = time.monotonic(), []
+    with running_cluster("grpc", workers(2)) as cluster:
+        between = Between(cluster, timeout_s=30.0)
+        between.run([1, 1])
+        began, errors = time.monotonic(), []
 
-    def drive() -> None:
-        with pytest.raises(StepError) as caught:
-            between.sessions[0].run(between.fetches[0], {"x0:0": torch.ones(3)})
-        errors.append(caught.value)
+        def drive() -> None:
+            with pytest.raises(StepError) as caught:
+                between.sessions[0].run(between.fetches[0], {"x0:0": torch.ones(3)})
+            errors.append(caught.value)
 
-    thread = threading.Thread(target=drive)
-    thread.start()
-    while not cluster.workers[WORKERS[0]].env.collectives.leader.waiting():
-        time.sleep(0.005)
-    cluster.forget(between.sessions[1])
-    assert isinstance(cluster.tasks, GrpcTasks)
-    cluster.tasks.stop(WORKERS[1])
-    thread.join(10)
-    assert time.monotonic() - began < 10
-    (error,) = errors
-    assert error.code == "UNAVAILABLE"
-    assert "worker:1" in error.message
-    cluster.tasks.masters[WORKERS[1]].close()  # the rest of its process
-    cluster.tasks.restart(WORKERS[1])
+        thread = threading.Thread(target=drive)
+        thread.start()
+        while not cluster.workers[WORKERS[0]].env.collectives.leader.waiting():
+            time.sleep(0.005)
+        cluster.forget(between.sessions[1])
+        assert isinstance(cluster.tasks, GrpcTasks)
+        cluster.tasks.stop(WORKERS[1])
+        thread.join(10)
+        assert time.monotonic() - began < 10
+        (error,) = errors
+        assert error.code == "UNAVAILABLE"
+        assert "worker:1" in error.message
+        cluster.tasks.masters[WORKERS[1]].close()  # the rest of its process
+        cluster.tasks.restart(WORKERS[1])
 
 
 def test_answers_that_are_kept_for_receivers_are_forgotten(start_cluster: Start) -> None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.bench.blocks import Peer
+from tracer.launch.environment import process_settings
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -22,10 +23,16 @@ def ours(transport: str) -> Peer:
     return Peer(f"vizdist {transport}", command, environment)
 
 
-def tensorflow() -> Peer:
+def mirrored() -> Peer:
+    """Set up as the only task of a run is."""
+    environment = {**os.environ, **process_settings(1), "PYTHONPATH": str(ROOT)}
+    return Peer("vizdist", [sys.executable, "-m", "tests.bench.peer_mirrored"], environment)
+
+
+def tensorflow(script: str = "peer_tensorflow.py") -> Peer:
     """In an environment of its own, which `make bench` makes; VIZDIST_TENSORFLOW_PYTHON wins."""
     python = os.environ.get(
         "VIZDIST_TENSORFLOW_PYTHON", str(ROOT / ".venv-tensorflow" / "bin" / "python")
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return Peer("tensorflow", [python, str(HERE / "peer_tensorflow.py")], environment)
+    return Peer("tensorflow", [python, str(HERE / script)], environment)

@@ -1,8 +1,8 @@
 """Says what three real runs would take if something were faster, makes it so, and runs them again.
 
-Every task is a process of its own. Kernels sleep (by a module that Python loads before the task),
-or frames come late (--fault). A what-if of a step of median length is compared with the median of
-ten steps with the sleep taken away or halved; it must come within 15 %.
+Every task is a process of its own. Kernels sleep, or frames come late (--fault). A what-if of a
+step of median length is compared with the median of ten steps with the sleep taken away or halved;
+it must come within 15 %.
 
     python -m tests.campaign.what_if_comes_true
 """
@@ -17,36 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.campaign.sleeper import asleep
 from vizdist.analysis.what_if import Change, what_if
 from vizdist.store.trace import StepInfo, open_trace
 
 STEPS, FIRST = 13, 3  #: the first ones make graphs and connections
 WITHIN = 0.15
-
-#: what every Python process of a run loads first: kernels of these nodes sleep so many seconds
-SLEEPER = """
-import json, os, time
-from dataclasses import replace
-
-if sleeps := json.loads(os.environ.get("SLEEPS", "{}")):
-    from tracer.ops import registry
-
-    def lookup(name, known=registry.lookup):
-        op = known(name)
-
-        def bind(node, context):
-            inner, pause = op.bind(node, context), sleeps.get(node.name, 0)
-
-            def kernel(*inputs):
-                time.sleep(pause)
-                return inner(*inputs)
-
-            return kernel if pause else inner
-
-        return replace(op, bind=bind)
-
-    registry.lookup = lookup
-"""
 
 
 @dataclass(frozen=True)
@@ -117,13 +93,9 @@ def scenarios(graph: Path) -> tuple[Scenario, ...]:
 def steps_of(run: Run, folder: Path, name: str) -> list[tuple[StepInfo, Path]]:
     """The steps of a run once all is made, in order of their length."""
     out = folder / f"{name}.trace"
-    environment = {
-        "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
-        "SLEEPS": json.dumps(dict(run.sleeps)),
-    }
     command = [sys.executable, "-m", "tracer", "run", *run.arguments, "--steps", str(STEPS)]
     subprocess.run(
-        [*command, "--out", str(out)], check=True, env=os.environ | environment,
+        [*command, "--out", str(out)], check=True, env=os.environ | asleep(folder, run.sleeps),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     steps = [step for step in open_trace(out).steps if step.number > FIRST]
@@ -155,7 +127,6 @@ def main() -> int:
         for number, scenario in enumerate(scenarios(graph)):
             folder = Path(base) / str(number)
             folder.mkdir()
-            (folder / "sitecustomize.py").write_text(SLEEPER)
             told = tried(scenario, folder)
             sys.stdout.write(json.dumps(told) + "\n")
             sys.stdout.flush()

@@ -131,7 +131,7 @@ def test_only_the_first_end_of_a_kernel_counts(start_cluster: Start) -> None:
 
 
 def test_what_a_kernel_was_given_is_let_go_when_it_ends(start_cluster: Start) -> None:
-    """Its cancel may know it, and knows the end, which knows the cancel: nobody waits for the gc."""
+    """Its cancel may know it, and knows the end, which knows the cancel: no gc need find that."""
     given: list[weakref.ref[torch.Tensor]] = []
 
     def bind(_node: Node, _context: OpContext) -> Kernel:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +21,6 @@ from tracer.launch.arguments import (
     add_task_flags,
     names_graph,
     placer_from,
-    plan_from,
     plan_of_task,
     secret_of,
 )
@@ -28,6 +28,7 @@ from tracer.launch.failure import RunFailed
 from tracer.launch.place import place_of
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.launch.progress_line import ProgressLine
+from tracer.launch.several import plans_from
 from tracer.launch.signals import interrupted_by_signals
 from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
@@ -51,6 +52,7 @@ EXAMPLES: Mapping[str, str] = {
     "run": """examples:
   tracer run digits-mlp --strategy parameter_server_v1 --ps 1 --workers 2 --steps 50 --out run.trace
   tracer run digits-mlp --strategy one_device --steps 50 --json
+  tracer run digits-mlp --strategy one_device,mirrored --steps 50 --out both    each into both/
   tracer run train:make --strategy one_device    what make() of your train.py returns
   tracer run graph.json --json        run a hand-written graph once
 """,
@@ -91,21 +93,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parse(arguments)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
-        code = command(parsed)
+        code = _exit_code(partial(command, parsed))
         print(end="", flush=True)
         return code
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except KeyboardInterrupt as interrupted:
+        _say_why(interrupted)
+        return EXIT_INTERRUPTED
+
+
+def _exit_code(run: Callable[[], int]) -> int:
+    """That of `run`, or of what ended it, with the reason on stderr."""
+    try:
+        return run()
+    except BrokenPipeError:
+        raise
     except (Refusal, FileNotFoundError, IsADirectoryError, PermissionError) as refusal:
         _say_why(refusal)
         return EXIT_REFUSED
     except (RunFailed, OSError) as failed:
         _say_why(failed)
         return EXIT_FAILED
-    except KeyboardInterrupt as interrupted:
-        _say_why(interrupted)
-        return EXIT_INTERRUPTED
 
 
 def _say_why(error: BaseException) -> None:
@@ -217,17 +227,33 @@ def _job_of_child(plan: Plan) -> "Job":
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    """The worst exit code of its runs: one that fails takes no other with it."""
+    requested = _requested(parsed)
+    plans = plans_from(parsed, *_declared(requested))
+    with interrupted_by_signals(), _users_prints_aside(parsed):
+        (first, *others) = [_planned(plan, requested) for plan in plans]
+    if not others:
+        return _run_one(parsed, *first, told={})
+    code = max(
+        _exit_code(partial(_run_one, parsed, plan, job, told={"strategy": plan.strategy}))
+        for plan, job in (first, *others)
+    )
+    if not parsed.json:
+        print(f"look at them:  vizdist serve {parsed.out or '.'}")
+    return code
+
+
+def _run_one(parsed: argparse.Namespace, plan: Plan, job: "Job", told: Mapping[str, str]) -> int:
+    """`told` says which of several runs it is."""
     from tracer.launch.run import run_job
 
-    requested = _requested(parsed)
-    plan = plan_from(parsed, *_declared(requested))
-    progress = ProgressLine()
+    progress = ProgressLine("".join(f"{name}: " for name in told.values()))
     try:
         with interrupted_by_signals(), _users_prints_aside(parsed):
-            printed = run_job(*_planned(plan, requested), progress)
+            printed = run_job(plan, job, progress)
     except RunFailed as failed:
         if parsed.json:
-            _print_json({"error": failed.failure.to_json()})
+            _print_json({**told, "error": failed.failure.to_json()})
         raise
     finally:
         progress.end()

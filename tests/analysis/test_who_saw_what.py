@@ -83,7 +83,7 @@ def test_of_a_long_run_the_steps_read_are_named_and_nothing_is_said_of_the_rest(
     assert (len(data.by_step), data.steps, data.is_window) == (2, 20, True)
     said = {each.key: each.values for each in sentences(data, 1)}
     assert said["window"] == {"read": "2", "steps": "20", "first": "1", "last": "2"}
-    assert said.keys() == {"window", "batches_read"}
+    assert said.keys() == {"window", "batches_read", "input_time"}
     assert headline(data).values["steps"] == "2 / 20"
     assert not example_grid(data, 1).unseen
 

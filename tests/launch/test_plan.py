@@ -9,9 +9,10 @@ from tracer.launch.arguments import BadRequest, add_run_flags, plan_from
 from tracer.launch.plan import Plan
 from tracer.model.cluster import TaskName
 from tracer.model.graph import GraphError
-from tracer.model.option import Option, OptionError
+from tracer.model.option import Option, OptionError, text_of
 from tracer.model.trace_policy import TracePolicy, TracePolicyError
 from tracer.record.recorder import Recorder
+from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import StrategyError
 from tracer.training.trainer import tracing_of
 
@@ -36,7 +37,8 @@ def test_a_plan_reads_back_as_it_was_written() -> None:
     topology = ("--strategy", "parameter_server_v1", "--devices", "cpu:2", "--ps", "2")
     more = ("--passes", "replicate_small_constants", "--option", "batch=8")
     plan = plan_of("digits-mlp", *topology, *more)
-    own = {"sync": "false", "backup_workers": "0"}
+    declared = STRATEGIES["parameter_server_v1"].options.items()
+    own = {name: text_of(option.default) for name, option in declared}
     assert plan.options == {**own, "batch": "8", "last": "keep"}
     assert plan.passes == ("replicate_small_constants",)
     assert not plan.placer.soft
@@ -72,7 +74,7 @@ def test_a_graph_workload_has_options_and_says_itself_how_many_steps_it_is_worth
     ("text", "says"),
     [
         ("batch", "write NAME=VALUE"),
-        ("btach=3", "did you mean batch.*one_device and digits-mlp declare: batch, last"),
+        ("btach=3", "did you mean batch.*one_device and digits-mlp declare: prefetch, batch, last"),
         ("batch=0", "batch must be a whole number from 1 on"),
         ("batch=many", "batch must be a whole number from 1 on"),
         ("last=lose", "last must be keep or drop"),

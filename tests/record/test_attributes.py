@@ -67,7 +67,7 @@ def test_bad_values_cost_neither_the_span_nor_each_other() -> None:
     assert seen.attributes["a"] == "gpu\ufffd"
     assert math.isnan(seen.attributes["d"])
     assert seen.attributes["vizdist.batch"] == 64
-    assert set(seen.attributes) == {*bad, "unnamed", "vizdist.batch"}
+    assert set(seen.attributes) == {*bad, "unnamed", "vizdist.batch", "vizdist.wait_ns"}
 
 
 @pytest.mark.parametrize(

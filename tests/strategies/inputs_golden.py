@@ -40,7 +40,7 @@ def files(*sizes: int, cycle: int = 1) -> Files:
 
 
 def rows(source: Source, batch: int, **more: Any) -> Rows:
-    return Rows(source, batch, is_endless=False, **more)
+    return Rows(source, batch, epochs=1, **more)
 
 
 def in_order(ids: list[int], batch: int) -> Dataset:

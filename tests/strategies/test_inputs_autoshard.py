@@ -83,7 +83,7 @@ def test_what_a_policy_becomes_is_told_beside_what_was_asked(
 
 
 def test_a_shuffle_of_elements_comes_before_the_split() -> None:
-    dataset = Rows(elements(10), 4, shuffle=3, is_endless=False)
+    dataset = Rows(elements(10), 4, shuffle=3, epochs=1)
     order = [number for batch in dataset.batches() for number in batch.ids.tolist()]
     assert sorted(order) == list(range(10))
     assert order != list(range(10))
@@ -105,7 +105,7 @@ def test_a_shuffle_is_split_as_tensorflow_split_it(worker: int) -> None:
 
 def test_files_of_other_workers_are_never_opened() -> None:
     source = files(5, 5, 5, 5)
-    mine = Rows(source, 4, is_endless=False).of_files(1, 2)
+    mine = Rows(source, 4, epochs=1).of_files(1, 2)
     list(mine.batches())
     assert isinstance(mine.source, type(source))
     assert [path.name for path in mine.source.opened] == ["1.npz", "3.npz"]

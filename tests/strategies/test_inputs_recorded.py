@@ -24,7 +24,7 @@ def test_an_input_is_told_with_its_policy_and_each_replica_with_its_examples() -
     assert told == {
         "data.global_batch": 8, "data.asked": "AUTO", "data.effective": "DATA", "data.worker": 1,
         "data.workers": 2, "data.replicas": 2, "data.files": 0, "data.discarded": "0-1,4-5",
-        "data.num_discarded": 4,
+        "data.num_discarded": 4, "data.cycle": 1, "data.is_last": False,
     }  # fmt: skip
     copies = [span for span in spans if span.kind == "data.copy"]
     assert [span.parent for span in copies] == [first.span] * 2 + [second.span] * 2

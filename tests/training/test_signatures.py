@@ -20,11 +20,10 @@ from tracer.model.graph import Graph
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import NO_TRACING, Session
 from tracer.strategies.distributed_step import DistributedStep
-from tracer.strategies.inputs.dataset import Table
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.signatures import MANY, MOST_KEPT, SignatureCache, warning_of
 from tracer.training.trainer import Fit, Trainer
-from tracer.workloads.batching import batches_of, row_batches
+from tracer.workloads.batching import Reading, batches_of, row_batches
 from tracer.workloads.workload import Workload, seeded
 
 RANDOM = torch.Generator().manual_seed(5)
@@ -40,7 +39,7 @@ def nine_rows(**changes: object) -> Workload:
         "make_module": seeded(lambda: nn.Linear(3, 2)),
         "loss": functional.mse_loss,
         "optimizer": SGD(0.1, 0.9),
-        "batches": row_batches(lambda: Table(NINE), 4),
+        "batches": row_batches(lambda: NINE, Reading(4)),
     }
     return Workload(**{**fields, **changes})  # type: ignore[arg-type]
 

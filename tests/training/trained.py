@@ -112,7 +112,14 @@ def trained(
             next(inputs()),
             workload.evaluation(),
             tracing_of(recorder, RUN_ID, WORKER, TracePolicy(trace)),
-            Fit(steps, seed=seed, checkpoints=checkpoints, is_group=made.is_group),
+            Fit(
+                steps,
+                seed=seed,
+                checkpoints=checkpoints,
+                is_group=made.is_group,
+                prefetch=int((options or {}).get("prefetch", 0)),
+                samples=TracePolicy(trace).samples,
+            ),
         )
         with closing(trainer):
             fitted = trainer.run(inputs, line_of(master))

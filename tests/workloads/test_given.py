@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tracer.capture_graph.capture import Batch
 from tracer.capture_graph.optimizers import SGD, Adam
+from tracer.strategies.inputs.distribute import InputContext
 from tracer.workloads.factory import FactoryError
 from tracer.workloads.given import BATCH, workload_of
 from tracer.workloads.workload import Workload
@@ -64,6 +65,25 @@ def test_batches_of_a_loader_are_dealt_out_in_the_order_that_all_workers_see() -
     assert sorted(chain(*first[:2], *second[:2])) == list(range(10))
     assert sorted(chain(*first[2:], *second[2:])) == list(range(10))
     assert first[:2] != first[2:]  # shuffled anew
+
+
+@pytest.mark.parametrize("batch", [None, 6])
+def test_data_may_be_a_function_of_the_input_pipeline_that_asks(batch: int | None) -> None:
+    """Batches of its own, or rows that become batches: `batch` is that of all replicas in sync."""
+
+    def data(context: InputContext) -> object:
+        rows = slice(context.input_pipeline_id, None, context.num_input_pipelines)
+        x, y = ROWS
+        return (x[rows], y[rows]) if batch else [(x[rows], y[rows])]
+
+    workload = workload_of(given(data=data, batch=batch), "train:make")
+    alone = workload.dataset(0, InputContext())
+    assert sorted(chain(*taken(workload, 2 if batch else 1))) == list(range(10))
+    shared = workload.dataset(0, InputContext(2, 1, num_replicas_in_sync=2))
+    assert (alone.batch, shared.batch) == ((6, 3) if batch else (None, None))
+    mine = next(shared.batches()).parts[1].flatten().tolist()
+    assert {*mine} <= {1, 3, 5, 7, 9}
+    assert len(mine) == (3 if batch else 5)
 
 
 def test_drawing_batches_leaves_the_random_numbers_of_the_process_alone() -> None:

@@ -6,6 +6,7 @@ import torch
 from tests.training.trained import eager, trained
 from tests.workloads.learning import Learner
 from tracer.strategies.inputs.dataset import Rows
+from tracer.strategies.inputs.distribute import InputContext
 from tracer.workloads import wide_deep
 from tracer.workloads.diabetes import BUCKETS, COMBINATIONS, HELD_OUT, diabetes
 
@@ -50,7 +51,7 @@ def test_every_category_is_within_its_table_and_a_bucket_holds_about_a_fifth() -
 
 def test_rows_in_files_are_the_rows_in_memory() -> None:
     in_files = wide_deep.workload(files=3)
-    dataset = in_files.dataset(0, 0, 1)
+    dataset = in_files.dataset(0, InputContext())
     assert isinstance(dataset, Rows)
     assert dataset.num_files == 3
     for ours, theirs in zip(

@@ -31,7 +31,10 @@ _OF_RUNS = ("--workers", "--ps", "--in-process", "--json", "--restart", "--fault
 
 #: flag → argparse settings, in the order of `--help`
 RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
-    "--strategy": {"metavar": "S", "help": f"how to spread a module: {', '.join(STRATEGIES)}"},
+    "--strategy": {
+        "metavar": "S[,…]",
+        "help": f"how to spread a module: {', '.join(STRATEGIES)}; of several, one after the other",
+    },
     "--workers": {"type": int, "metavar": "N", "help": "worker tasks (default: the strategy's)"},
     "--ps": {"type": int, "metavar": "N", "help": "parameter server tasks"},
     "--devices": {
@@ -118,9 +121,13 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
     **TOLERANCE_FLAGS,
     "--out": {
         "metavar": "DIR",
-        "help": "trace folder (default ./<workload>-<strategy>-<time>.trace)",
+        "help": "trace folder (default ./<workload>-<strategy>-<time>.trace); of several "
+        "strategies, the folder of <strategy>.trace",
     },
-    "--json": {"action": "store_true", "help": "one JSON object on stdout when done"},
+    "--json": {
+        "action": "store_true",
+        "help": "one JSON object on stdout when done, in a line for each strategy",
+    },
 }
 
 

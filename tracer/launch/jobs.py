@@ -164,6 +164,8 @@ class ModuleJob:
             plan.tolerance.checkpoints,
             client.again,
             self.is_group,
+            prefetch=int(self._options.get("prefetch", 0)),
+            samples=plan.trace.samples,
         )
 
     def _capture(self, workload: Trainable, site: Site) -> Capture:

@@ -5,16 +5,21 @@ from typing import TextIO
 
 
 class ProgressLine:
-    """Call it with what is going on and, if known, the share done (0 … 1)."""
+    """Call it with what is going on and, if known, the share done (0 … 1).
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._is_terminal = stream.isatty()
+    `of` stands before each text: whose progress it is, where there are several.
+    """
+
+    def __init__(self, of: str = "", stream: TextIO | None = None) -> None:
+        self._of = of
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
         self._last_text = ""
         self._last_tenth = -1
         self._width = 0
 
     def __call__(self, text: str, share: float | None = None) -> None:
+        text = f"{self._of}{text}"
         if self._is_terminal:
             self._redraw(text if share is None else f"{self._bar(share)} {text}")
         elif share is None:

@@ -138,6 +138,7 @@ class RareSpan:
         "_writer",
         "context",
         "span",
+        "wait_ns",
     )
 
     def __init__(
@@ -152,6 +153,7 @@ class RareSpan:
         self._writer: Writer | None = None
         self._leave: Callable[[], None] | None = None
         self.span = 0
+        self.wait_ns = 0  #: of its time, for kinds whose `extra` this is
         self.context = ctx
 
     def __enter__(self) -> Self:
@@ -180,7 +182,7 @@ class RareSpan:
         if error is not None:
             self.fail(error)
         self._tell()
-        self._writer.end(self._start, self._end, flags=self._flags)
+        self._writer.end(self._start, self._end, extra=self.wait_ns, flags=self._flags)
 
     def stop_clock(self) -> None:
         """Ends its time here, before the block ends: what is still told of it takes none."""

@@ -19,10 +19,9 @@ from tracer.model.option import Option
 from tracer.strategies.cross_device import ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
-from tracer.strategies.inputs.autoshard import AUTOSHARD
 from tracer.strategies.mirrored import Mirrored, replica_devices
 from tracer.strategies.step_builder import StepBuilder
-from tracer.strategies.strategy import Site
+from tracer.strategies.strategy import SHARED_INPUTS, Site
 
 
 class CentralStorage(Mirrored):
@@ -30,7 +29,7 @@ class CentralStorage(Mirrored):
 
     name = "central_storage"
     says = "One task, variables on one device: every replica reads them, one update takes the sum."
-    options: Mapping[str, Option] = AUTOSHARD
+    options: Mapping[str, Option] = SHARED_INPUTS
 
     def build(
         self,

@@ -18,11 +18,10 @@ from tracer.model.option import Option
 from tracer.strategies.cross_device import OPTIONS, cross_device_from
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
-from tracer.strategies.inputs.autoshard import AUTOSHARD
-from tracer.strategies.inputs.distribute import distribute_dataset
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.step_builder import StepBuilder
 from tracer.strategies.strategy import (
+    SHARED_INPUTS,
     DatasetOf,
     Role,
     Site,
@@ -30,13 +29,14 @@ from tracer.strategies.strategy import (
     Topology,
     local_cluster,
     local_devices,
+    shared_inputs,
 )
 
 
 class Mirrored(Strategy):
     name = "mirrored"
     says = "One task, a copy of the variables on each device: gradients meet in every step."
-    options: Mapping[str, Option] = {**OPTIONS, **AUTOSHARD}
+    options: Mapping[str, Option] = {**OPTIONS, **SHARED_INPUTS}
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:
@@ -51,8 +51,8 @@ class Mirrored(Strategy):
         return Role(is_client=True, is_chief=True)
 
     def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
-        replicas, policy = len(replica_devices(site)), str(site.options.get("autoshard", "AUTO"))
-        return distribute_dataset(dataset_of(0, 1), replicas=replicas, autoshard=policy)
+        role = self.role(site.task, site.cluster)
+        return shared_inputs(dataset_of, role, site, len(replica_devices(site)))
 
     def build(
         self,

@@ -27,12 +27,11 @@ from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 from tracer.strategies.cross_device import OPTIONS, RING, TREE, CollectiveAllReduce
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building, Distribution
-from tracer.strategies.inputs.autoshard import AUTOSHARD
-from tracer.strategies.inputs.distribute import distribute_dataset
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import replica_devices
 from tracer.strategies.step_builder import StepBuilder
 from tracer.strategies.strategy import (
+    SHARED_INPUTS,
     DatasetOf,
     Role,
     Site,
@@ -41,6 +40,7 @@ from tracer.strategies.strategy import (
     count,
     local_devices,
     refuse,
+    shared_inputs,
 )
 from tracer.strategies.values import ON_READ, Copy, DistributedVariable, PerReplica
 
@@ -53,7 +53,7 @@ class MultiWorkerMirrored(Strategy):
     options: Mapping[str, Option] = {
         "cross_device_ops": Option(RING, "how gradients of all replicas are summed", (RING, TREE)),
         "bytes_per_pack": OPTIONS["bytes_per_pack"],
-        **AUTOSHARD,
+        **SHARED_INPUTS,
     }
     is_local = False
     is_group = True
@@ -80,13 +80,7 @@ class MultiWorkerMirrored(Strategy):
 
     def inputs(self, dataset_of: DatasetOf, site: Site) -> Iterator[StepInput]:
         role = self.role(site.task, site.cluster)
-        return distribute_dataset(
-            dataset_of(0, 1),
-            workers=role.num_replicas,
-            worker=role.replica,
-            replicas=len(replica_devices(site, site.task)),
-            autoshard=str(site.options.get("autoshard", "AUTO")),
-        )
+        return shared_inputs(dataset_of, role, site, len(replica_devices(site, site.task)))
 
     def build(
         self,

@@ -15,6 +15,7 @@ from tracer.model.graph import Graph
 from tracer.model.option import Option
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.prefetch import PREFETCH
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.strategy import (
     DatasetOf,
@@ -32,7 +33,7 @@ from tracer.strategies.strategy import (
 class OneDevice(Strategy):
     name = "one_device"
     says = "One task, one device: no transfers. The step the others are compared with."
-    options: Mapping[str, Option] = {}
+    options: Mapping[str, Option] = PREFETCH
     is_local = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:

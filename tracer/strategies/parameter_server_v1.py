@@ -26,6 +26,7 @@ from tracer.passes.device_setter import replica_device_setter
 from tracer.strategies.cross_device import ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep, a_step
 from tracer.strategies.distribution import Building, Distribution
+from tracer.strategies.inputs.prefetch import PREFETCH
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import replica_devices
 from tracer.strategies.step_builder import StepBuilder
@@ -52,6 +53,7 @@ class ParameterServerV1(Strategy):
     options: Mapping[str, Option] = {
         "sync": Option(False, "an update waits for all workers and takes their mean"),
         "backup_workers": Option(0, "workers that no update waits for (with sync)", least=0),
+        **PREFETCH,
     }
     is_local = False
 

@@ -17,8 +17,14 @@ from tracer.model.refusal import Refusal
 from tracer.runtime.cuda import gpus
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building
+from tracer.strategies.inputs.autoshard import AUTOSHARD, Policy
 from tracer.strategies.inputs.dataset import Dataset
-from tracer.strategies.inputs.distribute import InputContext, distribute_from_function
+from tracer.strategies.inputs.distribute import (
+    InputContext,
+    distribute_dataset,
+    distribute_from_function,
+)
+from tracer.strategies.inputs.prefetch import PREFETCH
 from tracer.strategies.inputs.step_input import StepInput
 
 
@@ -60,8 +66,10 @@ class Site:
     options: Mapping[str, Value] = field(default_factory=dict)
 
 
-#: (input pipeline, of how many) → what it reads; that of 0 of 1 is the whole, in global batches
-DatasetOf = Callable[[int, int], Dataset]
+#: which input pipeline → what it reads; that of `InputContext()` is the whole, in global batches
+DatasetOf = Callable[[InputContext], Dataset]
+
+SHARED_INPUTS: Declared = {**AUTOSHARD, **PREFETCH}  #: options of strategies that share a batch
 
 
 class Strategy(Protocol):
@@ -125,6 +133,11 @@ def refuse(asked: object, *, flag: str, strategy: str, why: str) -> None:
         raise StrategyError(f"{flag} {asked}: {strategy} {why}; leave {flag} out")
 
 
+def counted_jobs(strategy: Strategy) -> tuple[str, ...]:
+    """Jobs whose tasks a user may ask for in number: a strategy without a cluster has one task."""
+    return () if strategy.is_local else tuple(sorted(strategy.cluster(Topology()).jobs))
+
+
 def local_cluster(topology: Topology, strategy: str) -> ClusterSpec:
     """One task. Raises StrategyError where more is asked for."""
     refuse(topology.ps, flag="--ps", strategy=strategy, why="keeps variables on its devices")
@@ -136,11 +149,25 @@ def local_cluster(topology: Topology, strategy: str) -> ClusterSpec:
 
 def function_inputs(dataset_of: DatasetOf, role: Role, replicas: int = 1) -> Iterator[StepInput]:
     """Of a client that steps on its own: its share, a batch for each replica."""
-    context = InputContext(role.num_replicas, role.replica, 1)
-    return distribute_from_function(
-        lambda context: dataset_of(context.input_pipeline_id, context.num_input_pipelines),
-        context,
-        replicas,
+    context = InputContext(role.num_replicas, role.replica)
+    return distribute_from_function(dataset_of, context, replicas)
+
+
+def shared_inputs(
+    dataset_of: DatasetOf, role: Role, site: Site, replicas: int
+) -> Iterator[StepInput]:
+    """Of a client that steps with all others: its part of each global batch, by `autoshard`."""
+    workers, worker = role.num_replicas, role.replica
+    policy = str(site.options.get("autoshard", Policy.AUTO))
+    if policy == Policy.FUNCTION:
+        context = InputContext(workers, worker, workers * replicas)
+        return distribute_from_function(dataset_of, context, replicas)
+    return distribute_dataset(
+        dataset_of(InputContext()),
+        workers=workers,
+        worker=worker,
+        replicas=replicas,
+        autoshard=policy,
     )
 
 

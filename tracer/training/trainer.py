@@ -22,7 +22,9 @@ from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building
 from tracer.strategies.inputs.dataset import Dataset
+from tracer.strategies.inputs.distribute import InputContext
 from tracer.strategies.inputs.next_input import next_input
+from tracer.strategies.inputs.prefetch import prefetched
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.training.checkpoint import Checkpoints
 from tracer.training.client_loop import ClientLoop
@@ -40,7 +42,7 @@ class Trainable(Protocol):
 
     def step_capture(self, seed: int) -> StepCapture: ...
 
-    def dataset(self, seed: int, worker: int, workers: int) -> Dataset: ...
+    def dataset(self, seed: int, context: InputContext) -> Dataset: ...
 
     @property
     def evaluation(self) -> Callable[[], Evaluation | None]: ...
@@ -54,8 +56,9 @@ Capture = Callable[[StepInput, Evaluation | None, Building], DistributedStep]
 class Fit:
     """What a client is to do; the chief also makes the variables and judges the result.
 
-    `seed` and `replica`, the number of its first one, decide what its steps draw at random. The
-    clients of a group step together.
+    `steps` are taken, fewer where the data end. `seed` and `replica`, the number of its first one,
+    decide what its steps draw at random. The clients of a group step together. `prefetch` inputs
+    are read ahead; of those for a step that `samples` names it is recorded.
     """
 
     steps: int
@@ -66,6 +69,8 @@ class Fit:
     checkpoints: Checkpoints | None = None
     again: Again | None = None
     is_group: bool = False
+    prefetch: int = 0
+    samples: Callable[[int], bool] = lambda _: True
 
 
 @dataclass(slots=True)
@@ -144,8 +149,12 @@ class Trainer(ClientLoop):
         """`inputs()` gives them from the first one on. Raises StepError."""
         fitted = Fitted()
 
+        fit, tracing = self._fit, self._tracing
+        ahead = fit.prefetch, tracing.recorder, tracing.run, fit.samples
+
         def steps() -> Fitted:
-            self._run_steps(inputs(), fitted, line)
+            with prefetched(inputs(), *ahead) as given:
+                self._run_steps(given, fitted, line)
             self._end(fitted)
             return fitted
 
@@ -224,12 +233,13 @@ class Trainer(ClientLoop):
     def _run_steps(self, inputs: Iterator[StepInput], fitted: Fitted, line: Line) -> None:
         fit, recorder = self._fit, self._tracing.recorder
         self._losses = {step: loss for step, loss in self._losses.items() if step <= self._done}
+        is_over = False
         for number in range(1, self._done + 1):
-            next_input(inputs, number, recorder, NO_TRACING.run)
+            is_over = next_input(inputs, number, recorder, NO_TRACING.run).is_last
         began = time.perf_counter()
         try:
             reached = self._done
-            while reached < fit.steps:
+            while reached < fit.steps and not is_over:
                 number = self._done + 1
                 line.on_step(number)
                 self._context = self._context_of(number)
@@ -242,6 +252,9 @@ class Trainer(ClientLoop):
                 counted = others[-1] if step.built.global_step else None
                 reached = number if counted is None else int(counted)
                 self._save_if_due(number)
+                is_over = given.is_last
+                if is_over and counted is not None and reached < fit.steps:
+                    raise _others_wait(number)
         finally:
             fitted.seconds += time.perf_counter() - began
 
@@ -298,6 +311,15 @@ class Trainer(ClientLoop):
             span.set("vizdist.accuracy", accuracy)
             span.set("vizdist.examples", len(batch[0]))
         return accuracy
+
+
+def _others_wait(number: int) -> StepError:
+    """Updates wait for gradients of every worker, and those of this one are over."""
+    return StepError(
+        "OUT_OF_RANGE",
+        f"the data of this worker ended with step {number}, and the updates of all wait for its "
+        "gradients: let its data repeat, or ask for fewer --steps",
+    )
 
 
 def _close(step: _OpenStep) -> None:

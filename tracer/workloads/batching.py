@@ -1,9 +1,9 @@
-"""Data → data sets without end, each worker its share, the same for the same seed."""
+"""Data → data sets, each worker its share, the same for the same seed."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -13,33 +13,74 @@ from tracer.strategies.inputs.dataset import (
     DataError,
     Dataset,
     Rows,
+    Slow,
     Source,
     Stream,
+    Table,
     numbered,
 )
+from tracer.strategies.inputs.distribute import InputContext
+from tracer.strategies.inputs.files import written
+from tracer.workloads.factory import AtLeast
 from tracer.workloads.seeds import own_generator
+
+# options of workloads that read rows
+DropRemainder = Annotated[bool, "leave out the last, shorter batch of an epoch"]
+NumFiles = Annotated[int, AtLeast(0), "files that the rows lie in; 0: none, they are in memory"]
+Cycle = Annotated[int, AtLeast(1), "files that are open at a time, read by turns, a row each"]
+Epochs = Annotated[int, AtLeast(0), "passes over the data, after which training ends; 0: no end"]
+Hint = Annotated[bool, "say where to split the data, for autoshard=HINT"]
+ReadMs = Annotated[float, AtLeast(0), "ms by which each batch comes later, as from a slow disk"]
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """A workload's data: `dataset(seed, worker, workers)` is what one of the workers reads.
+    """A workload's data: `dataset(seed, context)` is what an input pipeline reads.
 
-    Worker 0 of 1 reads the whole. Called, it gives the same without saying which examples they are.
+    The only pipeline reads the whole. Called with a seed, a worker and how many there are, it gives
+    batches that do not say which examples they hold.
     """
 
-    dataset: Callable[[int, int, int], Dataset]
+    dataset: Callable[[int, InputContext], Dataset]
 
     def __call__(self, seed: int, worker: int, workers: int) -> Iterator[Batch]:
-        return (examples.batch for examples in self.dataset(seed, worker, workers).batches())
+        dataset = self.dataset(seed, InputContext(workers, worker))
+        return (examples.batch for examples in dataset.batches())
 
 
-def row_batches(
-    source: Callable[[], Source], size: int, *, drop_remainder: bool = False
-) -> Batches:
-    """Every `workers`-th row from `worker` on, shuffled each epoch; the last batch may be short."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How rows become batches of `batch`, from the first to the last."""
 
-    def dataset(seed: int, worker: int, workers: int) -> Dataset:
-        return Rows(source(), size, drop_remainder, seed * 1009 + worker, (worker, workers))
+    batch: int
+    drop_remainder: bool = False
+    files: int = 0
+    cycle: int = 1
+    epochs: int = 0
+    hint: bool = False
+    read_ms: float = 0.0
+
+    def source(self, rows: Batch) -> Source:
+        source = written(rows, self.files, self.cycle) if self.files else Table(rows)
+        return Slow(source, self.read_ms / 1000) if self.read_ms else source
+
+
+def row_batches(rows: Callable[[], Batch], reading: Reading) -> Batches:
+    """A pipeline takes every n-th row, shuffled each epoch; the last batch may be short.
+
+    Where pipelines share a global batch, each takes the batches of its replicas.
+    """
+
+    def dataset(seed: int, context: InputContext) -> Dataset:
+        return Rows(
+            reading.source(rows()),
+            context.get_per_replica_batch_size(reading.batch),
+            reading.drop_remainder,
+            shuffle=seed * 1009 + context.input_pipeline_id,
+            part=(context.input_pipeline_id, context.num_input_pipelines),
+            epochs=reading.epochs,
+            takes_hint=reading.hint,
+        )
 
     return Batches(dataset)
 
@@ -47,8 +88,19 @@ def row_batches(
 def ready_batches(make: Callable[[int, int, int], Iterator[Batch]]) -> Batches:
     """Of batches that come ready-made; their examples are numbered as they come."""
 
-    def dataset(seed: int, worker: int, workers: int) -> Dataset:
+    def dataset(seed: int, context: InputContext) -> Dataset:
+        worker, workers = context.input_pipeline_id, context.num_input_pipelines
         return Stream(lambda: numbered(make(seed, worker, workers)))
+
+    return Batches(dataset)
+
+
+def batches_from_function(make: Callable[[InputContext], Batches]) -> Batches:
+    """Of a function that says what each input pipeline reads: all that it gives is the one's."""
+
+    def dataset(seed: int, context: InputContext) -> Dataset:
+        alone = replace(context, num_input_pipelines=1, input_pipeline_id=0)
+        return make(context).dataset(seed, alone)
 
     return Batches(dataset)
 

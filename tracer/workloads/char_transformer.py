@@ -15,6 +15,7 @@ from torch.nn import functional
 from tracer.capture_graph.capture import Batch, Evaluation
 from tracer.capture_graph.optimizers import Adam
 from tracer.strategies.inputs.dataset import DataError, Dataset, Examples, Stream
+from tracer.strategies.inputs.distribute import InputContext
 from tracer.workloads.batching import Batches
 from tracer.workloads.docstrings import ALPHABET, letters
 from tracer.workloads.factory import AtLeast
@@ -86,8 +87,10 @@ def next_letter_loss(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def _batches(size: int, context: int) -> Batches:
-    def dataset(seed: int, worker: int, workers: int) -> Dataset:
-        return Stream(partial(_drawn, size, context, seed, worker, workers))
+    def dataset(seed: int, pipeline: InputContext) -> Dataset:
+        rows = pipeline.get_per_replica_batch_size(size)
+        worker, workers = pipeline.input_pipeline_id, pipeline.num_input_pipelines
+        return Stream(partial(_drawn, rows, context, seed, worker, workers))
 
     return Batches(dataset)
 

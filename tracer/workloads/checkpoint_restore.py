@@ -15,6 +15,7 @@ from typing import Annotated
 from torch.nn import functional
 
 from tracer.capture_graph.optimizers import Adam
+from tracer.workloads.batching import Reading
 from tracer.workloads.digits import digit_batches, digit_evaluation
 from tracer.workloads.digits_mlp import DigitsMLP
 from tracer.workloads.factory import AtLeast
@@ -30,6 +31,6 @@ def workload(
         make_module=seeded(DigitsMLP),
         loss=functional.cross_entropy,
         optimizer=Adam(rate),
-        batches=digit_batches(batch, drop_remainder=True),
+        batches=digit_batches(Reading(batch, drop_remainder=True)),
         evaluation=digit_evaluation,
     )

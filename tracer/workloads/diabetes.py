@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from tracer.capture_graph.capture import Batch, Evaluation
-from tracer.strategies.inputs.dataset import Source, Table
-from tracer.strategies.inputs.files import written
-from tracer.workloads.batching import Batches, row_batches
+from tracer.workloads.batching import Batches, Reading, row_batches
 
 COLUMNS = ("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6")
 CROSSES = (("bmi", "s5"), ("bmi", "bp"), ("age", "sex"))
@@ -57,13 +55,9 @@ def _column(buckets: Tensor, name: str) -> Tensor:
     return buckets[:, COLUMNS.index(name)]
 
 
-def diabetes_batches(size: int, *, drop_remainder: bool, files: int) -> Batches:
-    """Patients in batches of `size`, from so many files; none: from memory."""
-
-    def source() -> Source:
-        return written(diabetes()[0], files) if files else Table(diabetes()[0])
-
-    return row_batches(source, size, drop_remainder=drop_remainder)
+def diabetes_batches(reading: Reading) -> Batches:
+    """Of patients."""
+    return row_batches(lambda: diabetes()[0], reading)
 
 
 def diabetes_evaluation() -> Evaluation:

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
-from tracer.strategies.inputs.dataset import Source, Table
-from tracer.strategies.inputs.files import written
-from tracer.workloads.batching import Batches, row_batches
+from tracer.workloads.batching import Batches, Reading, row_batches
 from tracer.workloads.graph_workload import Feeds
 
 HELD_OUT = 360
@@ -29,13 +27,9 @@ def digits() -> tuple[Batch, Batch]:
     return (x[kept], y[kept]), (x[held_out], y[held_out])
 
 
-def digit_batches(size: int, *, drop_remainder: bool, files: int = 0) -> Batches:
-    """What a workload's `batches` is for images in batches of `size`, from so many files."""
-
-    def source() -> Source:
-        return written(digits()[0], files) if files else Table(digits()[0])
-
-    return row_batches(source, size, drop_remainder=drop_remainder)
+def digit_batches(reading: Reading) -> Batches:
+    """What a workload's `batches` is for images."""
+    return row_batches(lambda: digits()[0], reading)
 
 
 def digit_evaluation() -> Evaluation:

@@ -12,6 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tracer.capture_graph.optimizers import Adam
+from tracer.workloads.batching import (
+    Cycle,
+    DropRemainder,
+    Epochs,
+    Hint,
+    NumFiles,
+    Reading,
+    ReadMs,
+)
 from tracer.workloads.digits import digit_batches, digit_evaluation
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.workload import Workload, seeded
@@ -37,13 +46,19 @@ class DigitsCNN(nn.Module):
 
 def workload(
     batch: Annotated[int, AtLeast(1), "images in a batch"] = 64,
-    drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = True,
+    drop_remainder: DropRemainder = True,
+    files: NumFiles = 0,
+    cycle: Cycle = 1,
+    epochs: Epochs = 0,
+    hint: Hint = False,
+    read_ms: ReadMs = 0.0,
 ) -> Workload:
     """A small CNN on handwritten digits: BatchNorm's statistics, Dropout, and Adam's slots."""
+    reading = Reading(batch, drop_remainder, files, cycle, epochs, hint, read_ms)
     return Workload(
         make_module=seeded(DigitsCNN),
         loss=functional.cross_entropy,
         optimizer=Adam(learning_rate=0.003),
-        batches=digit_batches(batch, drop_remainder=drop_remainder),
+        batches=digit_batches(reading),
         evaluation=digit_evaluation,
     )

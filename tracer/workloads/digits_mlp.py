@@ -11,6 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tracer.capture_graph.optimizers import SGD
+from tracer.workloads.batching import (
+    Cycle,
+    DropRemainder,
+    Epochs,
+    Hint,
+    NumFiles,
+    Reading,
+    ReadMs,
+)
 from tracer.workloads.digits import digit_batches, digit_evaluation
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.workload import Workload, seeded
@@ -30,16 +39,19 @@ class DigitsMLP(nn.Module):
 
 def workload(
     batch: Annotated[int, AtLeast(1), "images in a batch"] = 64,
-    drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = True,
-    files: Annotated[
-        int, AtLeast(0), "files that the rows lie in; 0: none, they are in memory"
-    ] = 0,
+    drop_remainder: DropRemainder = True,
+    files: NumFiles = 0,
+    cycle: Cycle = 1,
+    epochs: Epochs = 0,
+    hint: Hint = False,
+    read_ms: ReadMs = 0.0,
 ) -> Workload:
     """A 64-32-10 perceptron on real handwritten digits: tiny kernels, so all else shows."""
+    reading = Reading(batch, drop_remainder, files, cycle, epochs, hint, read_ms)
     return Workload(
         make_module=seeded(DigitsMLP),
         loss=functional.cross_entropy,
         optimizer=SGD(learning_rate=0.3),
-        batches=digit_batches(batch, drop_remainder=drop_remainder, files=files),
+        batches=digit_batches(reading),
         evaluation=digit_evaluation,
     )

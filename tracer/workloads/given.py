@@ -1,7 +1,8 @@
 """What a user's factory may return, and the workload that becomes of it.
 
     {"module": model, "loss": loss, "data": data}      a module and loss(outputs, y) → one number
-    "data"        (x, y): two tensors of rows; or what yields pairs (x, y), such as a DataLoader
+    "data"        (x, y): two tensors of rows; or what yields pairs (x, y), such as a DataLoader;
+                  or a function of an InputContext that gives either for one input pipeline
     "batch"       rows of a batch of two tensors (32)
     "optimizer"   torch.optim.SGD or Adam (Adam with torch's defaults)
     "evaluation"  (x, y) that no batch contains, and
@@ -10,7 +11,7 @@
 or a `Workload`, which says the same in functions of the seed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,17 @@ from torch.utils.data import Dataset, IterableDataset
 
 from tracer.capture_graph.capture import Evaluation
 from tracer.model.refusal import did_you_mean
-from tracer.strategies.inputs.dataset import DataError, Table
-from tracer.workloads.batching import Batches, batches_of, pair, ready_batches, row_batches
+from tracer.strategies.inputs.dataset import DataError
+from tracer.strategies.inputs.distribute import InputContext
+from tracer.workloads.batching import (
+    Batches,
+    Reading,
+    batches_from_function,
+    batches_of,
+    pair,
+    ready_batches,
+    row_batches,
+)
 from tracer.workloads.factory import FactoryError
 from tracer.workloads.graph_workload import GraphWorkload
 from tracer.workloads.torch_optimizers import read_optimizer
@@ -119,8 +129,10 @@ def _batches(data: Any, size: Any) -> Batches:
             size = BATCH
         if not isinstance(size, int) or size < 1:
             raise DataError(f"'batch' is {size!r}; it must be a whole number from 1 on")
-        table = Table(pair(data))
-        return row_batches(lambda: table, size)
+        rows = pair(data)
+        return row_batches(lambda: rows, Reading(size))
+    if callable(data) and not isinstance(data, Iterable | type):
+        return batches_from_function(partial(_for_pipeline, data, size))
     if size is not None:
         raise DataError("'batch' is for two tensors (x, y); these data come in batches already")
     if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
@@ -135,6 +147,10 @@ def _batches(data: Any, size: Any) -> Batches:
             "list or a DataLoader"
         )
     return ready_batches(partial(batches_of, data))
+
+
+def _for_pipeline(data: Callable[[InputContext], Any], size: Any, context: InputContext) -> Batches:
+    return _batches(data(context), size)
 
 
 def _all_tensors(parts: Iterable[Any]) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 from tracer.model.option import Declared, describe_options, option_line
 from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import counted_jobs
 from tracer.workloads.factory import Factory, options_of, says_of
 from tracer.workloads.registry import GRAPHS, MODULES
 
@@ -15,7 +16,11 @@ def listed() -> dict[str, dict[str, Any]]:
     """Workloads, of kind "module" or "graph", and strategies."""
     kinds = (("module", _rows(MODULES)), ("graph", _rows(GRAPHS)))
     workloads = {n: {"kind": kind, **row} for kind, rows in kinds for n, row in _described(rows)}
-    return {"workloads": workloads, "strategies": dict(_described(_strategies()))}
+    strategies = {
+        name: {"jobs": list(counted_jobs(STRATEGIES[name])), **row}
+        for name, row in _described(_strategies())
+    }
+    return {"workloads": workloads, "strategies": strategies}
 
 
 def listing_lines() -> Iterator[str]:

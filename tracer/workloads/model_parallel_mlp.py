@@ -14,6 +14,7 @@ from torch.nn import functional
 from tracer.capture_graph.capture import StepCapture
 from tracer.capture_graph.optimizers import SGD
 from tracer.model.graph import Graph, Node
+from tracer.workloads.batching import Reading
 from tracer.workloads.digits import digit_batches, digit_evaluation, digit_metric
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.graph_workload import Feeds, GraphWorkload, graph_workload
@@ -39,7 +40,7 @@ def workload(
 ) -> GraphWorkload:
     """A perceptron on real digits, cut between two layers: its halves train on two workers."""
     capture = StepCapture(Halves(hidden), functional.cross_entropy, SGD(learning_rate=0.3))
-    batches = digit_batches(batch, drop_remainder=True)
+    batches = digit_batches(Reading(batch, drop_remainder=True))
     captured = capture.step(next(batches(0, 0, 1)), evaluation=digit_evaluation())
 
     def feeds(seed: int) -> Iterator[Feeds]:

@@ -23,6 +23,7 @@ from tracer.capture_graph.optimizers import SGD
 from tracer.model.graph import Graph, Input, Node, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.dtypes import tensor_to_literal
+from tracer.workloads.batching import Reading
 from tracer.workloads.digits import digit_batches, digit_evaluation, digit_metric
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.graph_workload import Feeds, GraphWorkload, graph_workload
@@ -39,7 +40,7 @@ def workload(
     """Two stages on two workers with a queue between: preparing a batch overlaps with training."""
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     capture = StepCapture(model, functional.cross_entropy, SGD(learning_rate=0.3))
-    batches = digit_batches(batch, drop_remainder=True)
+    batches = digit_batches(Reading(batch, drop_remainder=True))
     seed = torch.initial_seed()  # of the run: this is made while it draws
     laid_in = list(islice(batches(seed, 0, 1), ahead))
     captured = capture.step(next(batches(0, 0, 1)), evaluation=digit_evaluation())

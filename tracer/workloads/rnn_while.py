@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tracer.capture_graph.optimizers import Adam
+from tracer.workloads.batching import DropRemainder, Reading
 from tracer.workloads.digits import digit_batches, digit_evaluation
 from tracer.workloads.factory import AtLeast
 from tracer.workloads.workload import Workload, seeded
@@ -51,13 +52,13 @@ class RowReader(nn.Module):
 
 def workload(
     batch: Annotated[int, AtLeast(1), "images in a batch"] = 64,
-    drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = True,
+    drop_remainder: DropRemainder = True,
 ) -> Workload:
     """A recurrent network on handwritten digits, row by row: a while loop and its gradient."""
     return Workload(
         make_module=seeded(RowReader),
         loss=functional.cross_entropy,
         optimizer=Adam(learning_rate=0.005),
-        batches=digit_batches(batch, drop_remainder=drop_remainder),
+        batches=digit_batches(Reading(batch, drop_remainder)),
         evaluation=digit_evaluation,
     )

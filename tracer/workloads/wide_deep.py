@@ -8,7 +8,9 @@ What to look at: a table is read by its ids, and its gradient (`aten.embedding_d
 up rows by the same ids; a batch of 32 touches few rows, and all of the table crosses to a parameter
 server all the same. In Data: 350 rows in batches of 32 end each epoch with one of 30, so its mean
 loss weighs each patient a little more. With `--option files=3` the rows lie in three files, which
-`autoshard=FILE` deals out to workers; with fewer files than workers it refuses.
+`autoshard=FILE` deals out to workers; with fewer files than workers it refuses. With
+`--option epochs=1` training ends with the data: a worker whose files hold fewer rows takes its last
+steps with empty batches, so that the others find it in every collective.
 """
 
 from typing import Annotated
@@ -17,6 +19,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tracer.capture_graph.optimizers import AdamW
+from tracer.workloads.batching import (
+    Cycle,
+    DropRemainder,
+    Epochs,
+    Hint,
+    NumFiles,
+    Reading,
+    ReadMs,
+)
 from tracer.workloads.diabetes import (
     BUCKETS,
     COLUMNS,
@@ -60,16 +71,19 @@ class WideDeep(nn.Module):
 
 def workload(
     batch: Annotated[int, AtLeast(1), "patients in a batch"] = 32,
-    drop_remainder: Annotated[bool, "leave out the last, shorter batch of an epoch"] = False,
-    files: Annotated[
-        int, AtLeast(0), "files that the rows lie in; 0: none, they are in memory"
-    ] = 0,
+    drop_remainder: DropRemainder = False,
+    files: NumFiles = 0,
+    cycle: Cycle = 1,
+    epochs: Epochs = 0,
+    hint: Hint = False,
+    read_ms: ReadMs = 0.0,
 ) -> Workload:
     """Embeddings and crossed columns foretell diabetes: tables whose gradients touch few rows."""
+    reading = Reading(batch, drop_remainder, files, cycle, epochs, hint, read_ms)
     return Workload(
         make_module=seeded(WideDeep),
         loss=functional.mse_loss,
         optimizer=AdamW(learning_rate=0.01, weight_decay=1.0),
-        batches=diabetes_batches(batch, drop_remainder=drop_remainder, files=files),
+        batches=diabetes_batches(reading),
         evaluation=diabetes_evaluation,
     )

@@ -9,6 +9,7 @@ from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, StepCa
 from tracer.capture_graph.optimizers import Optimizer
 from tracer.capture_graph.trace import LossFn
 from tracer.strategies.inputs.dataset import Dataset
+from tracer.strategies.inputs.distribute import InputContext
 from tracer.workloads.batching import Batches, ready_batches
 from tracer.workloads.seeds import drawing_by
 
@@ -19,8 +20,8 @@ class Workload:
 
     `make_module(seed)` gives the same first weights for the same seed. `batches(seed, worker,
     workers)` never ends and yields this worker's share of the training data; a batch of another
-    shape is captured anew. `batching.Batches` also know which examples they hold. `evaluation()`
-    holds data that no batch contains.
+    shape is captured anew. `batching.Batches` also know which examples they hold, and whether they
+    end. `evaluation()` holds data that no batch contains.
     """
 
     make_module: Callable[[int], nn.Module]
@@ -29,10 +30,10 @@ class Workload:
     batches: Callable[[int, int, int], Iterator[Batch]]
     evaluation: Callable[[], Evaluation | None] = lambda: None
 
-    def dataset(self, seed: int, worker: int, workers: int) -> Dataset:
-        """The share of `worker` as examples; the whole data set is that of worker 0 of 1."""
+    def dataset(self, seed: int, context: InputContext) -> Dataset:
+        """What an input pipeline reads, as examples; that of the only one is the whole."""
         known = self.batches if isinstance(self.batches, Batches) else ready_batches(self.batches)
-        return known.dataset(seed, worker, workers)
+        return known.dataset(seed, context)
 
     def step_capture(self, seed: int) -> StepCapture:
         """What captures its training step for one batch shape after another."""

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from vizdist.analysis.example_grid import example_grid, twice
+from vizdist.analysis.input_time import input_time
 from vizdist.analysis.summary import Sentence
 from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken, num_thrown, row_names
+from vizdist.i18n.units import duration
 
 NAMED = 4  #: steps that a sentence lists
 UNKNOWN = "–"  #: a figure that the trace does not tell
@@ -30,11 +32,14 @@ def headline(data: Data) -> Sentence:
 
 def _case(data: Data) -> str:
     first = data.taken[0]
+    if len(data.rows) == 1 and first.workers == 1:
+        return "single"
     if first.effective == OUR_OWN:
-        return "own" if first.workers > 1 else "single"
+        return "turns" if first.workers == 1 else "own" if data.is_alone else "function"
     if first.workers == 1:
-        return "cut" if len(data.rows) > 1 else "single"
-    case = {"DATA": "data", "FILE": "file", "OFF": "off"}.get(first.effective, "cut")
+        return "cut"
+    policies = {"DATA": "data", "FILE": "file", "OFF": "off", "HINT": "hint"}
+    case = policies.get(first.effective, "cut")
     return f"auto_{case}" if first.asked == "AUTO" != first.effective else case
 
 
@@ -49,8 +54,9 @@ def sentences(data: Data, step: int) -> list[Sentence]:
     """From what every run has to what is out of the ordinary."""
     if not data.taken:
         return []
-    told = [*_batches(data), *_times(data), *_thrown(data), *_empty(data), *_twice(data)]
-    return [*_window(data), *told, *_gaps(data, step)]
+    told = [*_batches(data), *_times(data), *_input_time(data), *_cycle(data), *_thrown(data)]
+    odd = [*_end(data), *_empty(data), *_twice(data), *_gaps(data, step)]
+    return [*_window(data), *told, *odd]
 
 
 def _sentence(key: str, taken: tuple[Taken, ...] = (), **values: object) -> Sentence:
@@ -103,6 +109,37 @@ def _thrown(data: Data) -> Iterator[Sentence]:
         kept = sum(one.rows for one in data.taken)
         values = {"thrown": f"{thrown:,}", "read": f"{thrown + kept:,}"}
         yield _sentence("thrown", tuple(o for o in data.taken if o.num_discarded), **values)
+
+
+def _input_time(data: Data) -> Iterator[Sentence]:
+    """What inputs took of the time of the steps, and whether those read ahead were there."""
+    time = input_time(data)
+    if time is None:
+        return
+    values = {"task": time.task, "share": f"{time.share:.0%}", "each": duration(time.median_ns)}
+    longest = max(time.taken, key=lambda one: one.took_ns)
+    yield _sentence("input_time", (longest, *time.taken), **values)
+    if not time.is_ahead:
+        return
+    if not time.waits:
+        yield _sentence("ahead_all", time.taken[:1], task=time.task)
+        return
+    steps = f"{len(time.taken):,}"
+    wait = duration(sum(one.waited_ns for one in time.waits))
+    counted: dict[str, object] = {"steps": steps, "wait": wait, "count": len(time.waits)}
+    key = "ahead_slow" if 2 * len(time.waits) >= len(time.taken) else "ahead_waited"
+    yield _sentence(key, time.waits, task=time.task, **counted)
+
+
+def _cycle(data: Data) -> Iterator[Sentence]:
+    first = data.taken[0]
+    if first.cycle > 1 and first.files:
+        yield _sentence("cycle", (first,), cycle=first.cycle, files=first.files)
+
+
+def _end(data: Data) -> Iterator[Sentence]:
+    if last := tuple(one for one in data.taken if one.is_last):
+        yield _sentence("ended_at", last, step=f"{max(one.step for one in last):,}")
 
 
 def _empty(data: Data) -> Iterator[Sentence]:

@@ -64,7 +64,7 @@ def mean_of_means(trace: Trace, data: Data, step: int) -> Means | None:
         found = [mean for one in several for mean in _of_replicas(one, losses)]
         empty = sum(not part.rows for one in several for part in one.parts)
         return Means("replicas", tuple(found), empty) if found else None
-    if len(taken) > 1 and taken[0].effective == OUR_OWN:
+    if len(taken) > 1 and taken[0].effective == OUR_OWN and data.is_alone:
         return _means("workers", taken, losses)
     first = tuple(one for one in data.taken if one.task == data.tasks[0])
     return _means("steps", first, losses)

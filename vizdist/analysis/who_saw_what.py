@@ -20,7 +20,7 @@ from vizdist.store.trace import Trace
 
 NEXT, COPY = "data.next", "data.copy"
 MOST = 1200  #: spans whose attributes are read at most
-OUR_OWN = "FUNCTION"  #: the policy of a strategy that lets each pipeline take its own share
+OUR_OWN = "FUNCTION"  #: a function says what each pipeline takes, be it the strategy's own
 
 Ids = tuple[int, ...]
 Row = tuple[str, int]  #: task, replica
@@ -48,6 +48,8 @@ class Taken:
     """What one worker took in one step; `discarded` was read and thrown away.
 
     Of very many only the number is told: `discarded` is None. Both are where no number is either.
+    Of `files`, `cycle` are open at a time. `ready`: inputs read ahead that there were; None: none
+    are. `start_ns` is since the epoch.
     """
 
     step: int
@@ -58,8 +60,14 @@ class Taken:
     asked: str
     effective: str
     files: int
+    cycle: int
     discarded: Ids | None
     num_discarded: int | None
+    is_last: bool
+    ready: int | None
+    start_ns: int
+    took_ns: int
+    waited_ns: int
     span: int
     parts: tuple[Part, ...]
 
@@ -110,6 +118,11 @@ class Data:
     @property
     def tasks(self) -> list[str]:
         return sorted({one.task for one in self.taken})
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each worker steps on its own: what it took is the whole batch."""
+        return all(one.global_batch == one.rows for one in self.taken)
 
 
 def num_thrown(taken: Iterable[Taken]) -> int | None:
@@ -199,6 +212,7 @@ def _taken(trace: Trace, place: int, says: Mapping[str, Any], parts: list[Part])
     rows = int(says.get("vizdist.batch", 0))
     thrown = _ids(says, "vizdist.data.discarded")
     count = says.get("vizdist.data.num_discarded", None if thrown is None else len(thrown))
+    ready = says.get("vizdist.data.ready")
     return Taken(
         step=int(spans.step[place]),
         task=trace.rows[int(spans.row[place])].task,
@@ -208,8 +222,14 @@ def _taken(trace: Trace, place: int, says: Mapping[str, Any], parts: list[Part])
         asked=str(says.get("vizdist.data.asked", "")),
         effective=str(says["vizdist.data.effective"]),
         files=int(says.get("vizdist.data.files", 0)),
+        cycle=int(says.get("vizdist.data.cycle", 1)),
         discarded=thrown,
         num_discarded=None if count is None else int(count),
+        is_last=bool(says.get("vizdist.data.is_last", False)),
+        ready=None if ready is None else int(ready),
+        start_ns=int(spans.start[place]),
+        took_ns=int(spans.end[place] - spans.start[place]),
+        waited_ns=int(spans.wait[place]),
         span=int(spans.span[place]),
         parts=tuple(parts),
     )

@@ -121,7 +121,7 @@ def _why(data: Data) -> str:
     if first.workers == 1:
         return "one_worker"
     if first.effective == OUR_OWN:
-        return "own"
+        return "own" if data.is_alone else "function"
     effective = first.effective.lower()
     return f"auto_{effective}" if first.asked == "AUTO" else effective
 

@@ -36,6 +36,8 @@ BUSY = (COMPUTE, UPDATE, COLLECTIVE)  #: what the strip counts as a task being a
 
 STRIP_BUCKETS = 1200  #: of the whole run: about one a pixel
 
+BESIDE_STEPS = ("input",)  #: lanes of what is done for steps to come, and so is of none
+
 
 def hues_of(spans: Spans) -> Array:
     """The place in HUES of every span."""
@@ -82,7 +84,10 @@ def head(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
 
 
 def _rows(trace: Trace) -> list[dict[str, Any]]:
-    """`first` and `last`: between which instants the row holds spans; `stepped`: any of a step."""
+    """`first` and `last`: between which instants the row holds spans.
+
+    `stepped`: any of a step, or for steps to come.
+    """
     first, last, stepped = trace.extents
     devices = {task: _devices(trace, task) for task in trace.tasks}
     return [
@@ -94,7 +99,7 @@ def _rows(trace: Trace) -> list[dict[str, Any]]:
             "depth": row.depth,
             "first": int(first[row.id]) - trace.start,
             "last": int(last[row.id]) - trace.start,
-            "stepped": bool(stepped[row.id]),
+            "stepped": bool(stepped[row.id]) or row.lane in BESIDE_STEPS,
         }
         for row in trace.rows
     ]

@@ -4,6 +4,7 @@
     DATA  every n-th slice of each global batch; everything is read, the rest is thrown away
     OFF   nothing is split: every worker goes over everything
     HINT  every n-th element, where the data set says that this is wanted
+    FUNCTION  the data set's own function says what each worker reads, in batches of a replica
     AUTO  FILE where there are files, else DATA; too few files do not make it DATA
 (TF `core/grappler/optimizers/data/auto_shard.cc`)
 """
@@ -22,16 +23,15 @@ class Policy(StrEnum):
     DATA = "DATA"
     OFF = "OFF"
     HINT = "HINT"
-    FUNCTION = "FUNCTION"  #: the strategy's user splits: `distribute_from_function`
+    FUNCTION = "FUNCTION"  #: whoever makes the data splits them: `distribute_from_function`
 
-
-ASKED = (Policy.AUTO, Policy.FILE, Policy.DATA, Policy.OFF)
 
 AUTOSHARD: Declared = {
     "autoshard": Option(
         Policy.AUTO.value,
-        says="which part of the data is a worker's: its files, its slice of each batch, or all",
-        allowed=tuple(policy.value for policy in ASKED),
+        says="which part of the data is a worker's: its files, its slice of each batch, all, "
+        "where the data set says so, or what its function of an InputContext gives",
+        allowed=tuple(policy.value for policy in Policy),
     )
 }
 
@@ -53,7 +53,8 @@ def sharding_of(dataset: Dataset, asked: str, workers: int) -> Sharding:
     if effective is Policy.HINT and not dataset.takes_hint:
         raise OpError(
             "INVALID_ARGUMENT",
-            "HINT needs a data set that says where to split; this one does not: ask for AUTO",
+            "HINT needs a data set that says where to split, and this one does not: give its "
+            "workload --option hint=true, or ask for --option autoshard=AUTO",
         )
     return Sharding(policy, effective)
 

@@ -1,14 +1,17 @@
 """A data set: examples that have ids, in batches of the global size, pass after pass.
 
     Source  ids in order (by file where there are files), and the rows of any of them
+    Slow    a source that takes its time
     Rows    shard of the elements → shuffle → batch → repeat, as `tf.data` chains them
     Stream  batches that come ready-made
 
 `batches()` of either gives `Examples`: rows that know which examples they are.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Protocol
 
 import torch
@@ -50,10 +53,13 @@ def joined(pieces: Sequence[Examples]) -> Examples:
 
 
 class Source(Protocol):
-    """What elements come from. A table has no files."""
+    """What elements come from. A table has no files; of files `cycle` are open, read by turns."""
 
     @property
     def num_files(self) -> int: ...
+
+    @property
+    def cycle(self) -> int: ...
 
     def ids(self) -> Tensor:
         """Of all elements, in the order in which they are read."""
@@ -72,6 +78,7 @@ class Table:
 
     parts: Batch
     num_files: int = 0
+    cycle: int = 1
 
     def ids(self) -> Tensor:
         return torch.arange(len(self.parts[1]))
@@ -84,11 +91,41 @@ class Table:
         return x[ids], y[ids]
 
 
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A source whose rows come so many seconds later, as from a disk that is far away."""
+
+    source: Source
+    seconds: float
+
+    @property
+    def num_files(self) -> int:
+        return self.source.num_files
+
+    @property
+    def cycle(self) -> int:
+        return self.source.cycle
+
+    def ids(self) -> Tensor:
+        return self.source.ids()
+
+    def of_files(self, worker: int, workers: int) -> "Slow":
+        return Slow(self.source.of_files(worker, workers), self.seconds)
+
+    def rows(self, ids: Tensor) -> Batch:
+        if len(ids):
+            time.sleep(self.seconds)
+        return self.source.rows(ids)
+
+
 class Dataset(Protocol):
     """What is spread over workers and replicas."""
 
     @property
     def num_files(self) -> int: ...
+
+    @property
+    def cycle(self) -> int: ...
 
     @property
     def batch(self) -> int | None:
@@ -124,7 +161,8 @@ class Dataset(Protocol):
 class Rows:
     """Elements of a source in batches, shuffled by `shuffle` (a seed) anew in each pass.
 
-    `part` is (index, of how many): the elements that there are for this data set.
+    `part` is (index, of how many): the elements that there are for this data set. `epochs` are its
+    passes over them; 0: without an end.
     """
 
     source: Source
@@ -132,13 +170,21 @@ class Rows:
     drop_remainder: bool = False
     shuffle: int | None = None
     part: tuple[int, int] = (0, 1)
-    is_endless: bool = True
+    epochs: int = 0
     takes_hint: bool = False
     has_rows: bool = True
 
     @property
     def num_files(self) -> int:
         return self.source.num_files
+
+    @property
+    def cycle(self) -> int:
+        return self.source.cycle
+
+    @property
+    def is_endless(self) -> bool:
+        return not self.epochs
 
     def of_files(self, worker: int, workers: int) -> "Rows":
         return replace(self, source=self.source.of_files(worker, workers))
@@ -161,14 +207,12 @@ class Rows:
             raise DataError(self._too_few(least))
         stop = len(ids) - self.batch + 1 if self.drop_remainder else len(ids)
         generator = torch.Generator().manual_seed(self.shuffle or 0)
-        while True:
+        for _ in range(self.epochs) if self.epochs else count():
             order = ids
             if self.shuffle is not None:
                 order = ids[torch.randperm(len(ids), generator=generator)]
             for start in range(0, stop, self.batch):
                 yield self._read(order[start : start + self.batch])
-            if not self.is_endless:
-                return
 
     def _read(self, ids: Tensor) -> Examples:
         return Examples(ids, self.source.rows(ids) if self.has_rows else ())
@@ -188,6 +232,7 @@ class Stream:
     make: Callable[[], Iterator[Examples]]
     is_endless: bool = True
     num_files: int = 0
+    cycle: int = 1
     batch: int | None = None
     takes_hint: bool = False
 

@@ -2,21 +2,22 @@
 
     distribute_dataset        one global data set: rebatched and split, every step of all workers
                               holds one global batch
-    distribute_from_function  the user's function says what each input pipeline reads, and nothing
-                              is split or cut any further
+    distribute_from_function  a function says what each input pipeline reads, and nothing is split
+                              or cut any further
 
 Data of one worker may end before those of another. It then gets empty inputs until all are at their
-end, so that every collective still has all its ranks; none is dropped and none waits for ever.
+end, so that every collective still has all its ranks; none is dropped and none waits for ever. Of
+data that end an input is looked at ahead, so that the last one is known to be the last.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
 import torch
 
 from tracer.strategies.inputs.autoshard import Policy, Sharding, sharding_of
-from tracer.strategies.inputs.dataset import Dataset, Examples
+from tracer.strategies.inputs.dataset import DataError, Dataset, Examples
 from tracer.strategies.inputs.rebatch import batch_sizes_for_worker, rebatched, sliced
 from tracer.strategies.inputs.step_input import NO_IDS, Pipeline, ReplicaInput, StepInput
 
@@ -25,18 +26,22 @@ _Pieces = tuple[Examples, ...]
 
 @dataclass(frozen=True, slots=True)
 class InputContext:
-    """Which input pipeline of how many is asked for (TF `InputContext`)."""
+    """Which input pipeline of how many is asked for (TF `InputContext`).
+
+    `num_replicas_in_sync` are all that share one global batch: those of every pipeline that waits.
+    """
 
     num_input_pipelines: int = 1
     input_pipeline_id: int = 0
     num_replicas_in_sync: int = 1
 
     def get_per_replica_batch_size(self, global_batch: int) -> int:
-        """Raises ValueError where replicas do not divide the global batch."""
+        """Raises DataError where replicas do not divide the global batch."""
         if global_batch % self.num_replicas_in_sync:
-            raise ValueError(
+            raise DataError(
                 f"a global batch of {global_batch} is no multiple of the "
-                f"{self.num_replicas_in_sync} replicas in sync"
+                f"{self.num_replicas_in_sync} replicas in sync; ask for --option batch="
+                f"{self.num_replicas_in_sync * max(1, global_batch // self.num_replicas_in_sync)}"
             )
         return global_batch // self.num_replicas_in_sync
 
@@ -54,13 +59,21 @@ def distribute_dataset(
     Raises OpError at its first step where the policy cannot split this data set.
     """
     sharding = sharding_of(dataset, autoshard, workers)
-    pipeline = Pipeline(sharding, worker, workers, replicas, dataset.num_files)
+    pipeline = Pipeline(sharding, worker, workers, replicas, dataset.num_files, dataset.cycle)
     if sharding.effective is Policy.DATA:
-        yield from _by_data(dataset, pipeline)
+        steps = _by_data(dataset, pipeline)
     elif dataset.is_endless:
-        yield from _by_sizes(dataset, pipeline)
+        steps = _by_sizes(dataset, pipeline)
     else:
-        yield from _until_all_end(dataset, pipeline)
+        mine, counted = _part(dataset, pipeline, worker), dataset.counted()
+        own = _pieces(mine, pipeline, worker)
+        others = (
+            _pieces(_part(counted, pipeline, other), pipeline, other)
+            for other in range(workers)
+            if other != worker
+        )
+        steps = _until_all_end(own, others, mine.nothing, pipeline)
+    yield from steps if dataset.is_endless else _with_last(steps)
 
 
 def distribute_from_function(
@@ -74,9 +87,28 @@ def distribute_from_function(
         context.num_input_pipelines,
         replicas,
         dataset.num_files,
+        dataset.cycle,
     )
-    for pieces in _grouped(_with_rows(dataset.batches()), replicas):
-        yield _step(pieces, sum(map(len, pieces)), pipeline)
+    own = _with_rows(dataset.batches())
+    is_alone = context.num_replicas_in_sync <= replicas
+    if is_alone or (dataset.is_endless and dataset.batch is None):
+        steps = _as_they_come(own, pipeline, 1 if is_alone else pipeline.workers)
+    else:
+        others = (
+            _with_rows(make(replace(context, input_pipeline_id=other)).counted().batches())
+            for other in range(pipeline.workers)
+            if other != pipeline.worker
+        )
+        steps = _until_all_end(own, others, dataset.nothing, pipeline)
+    yield from steps if dataset.is_endless else _with_last(steps)
+
+
+def _as_they_come(
+    batches: Iterable[Examples], pipeline: Pipeline, in_sync: int
+) -> Iterator[StepInput]:
+    """So many pipelines are in sync; each is taken to have as many examples as this one."""
+    for pieces in _grouped(batches, pipeline.replicas):
+        yield _step(pieces, in_sync * sum(map(len, pieces)), pipeline)
 
 
 def _by_data(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
@@ -99,26 +131,34 @@ def _by_sizes(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
         yield _step(pieces, dataset.batch or own * pipeline.workers, pipeline)
 
 
-def _until_all_end(dataset: Dataset, pipeline: Pipeline) -> Iterator[StepInput]:
+def _until_all_end(
+    own: Iterable[Examples],
+    others: Iterable[Iterable[Examples]],
+    empty: Callable[[], Examples],
+    pipeline: Pipeline,
+) -> Iterator[StepInput]:
     """What the other workers get is counted along: who is at the end first gets empty inputs."""
-    replicas, sizes = pipeline.replicas, dataset.counted()
-    mine = _part(dataset, pipeline, pipeline.worker)
-    own = _grouped(_pieces(mine, pipeline, pipeline.worker), replicas)
-    others = (
-        _grouped(_pieces(_part(sizes, pipeline, worker), pipeline, worker), replicas)
-        for worker in range(pipeline.workers)
-        if worker != pipeline.worker
-    )
     nothing: Examples | None = None
-    for pieces, *rest in zip_longest(own, *others, fillvalue=()):
+    grouped = (_grouped(each, pipeline.replicas) for each in (own, *others))
+    for pieces, *rest in zip_longest(*grouped, fillvalue=()):
         total = sum(len(piece) for each in (pieces, *rest) for piece in each)
         if not total:
             continue
         if pieces:
             nothing = pieces[0][:0]
         elif nothing is None:
-            nothing = mine.nothing()
+            nothing = empty()
         yield _step(pieces, total, pipeline, nothing=nothing)
+
+
+def _with_last(steps: Iterator[StepInput]) -> Iterator[StepInput]:
+    before = next(steps, None)
+    for step in steps:
+        assert before is not None
+        yield before
+        before = step
+    if before is not None:
+        yield replace(before, is_last=True)
 
 
 def _part(dataset: Dataset, pipeline: Pipeline, worker: int) -> Dataset:

@@ -33,7 +33,7 @@ class Files:
     def __init__(self, files: Sequence[File], cycle: int = 1, folder: object | None = None) -> None:
         """`folder` is kept as long as the files are."""
         self._files = tuple(files)
-        self._cycle = cycle
+        self.cycle = cycle
         self._folder = folder
         self._opened: dict[int, Batch] = {}
         last = max(int(file.ids.max()) for file in self._files)
@@ -51,10 +51,10 @@ class Files:
         return tuple(self._files[index].path for index in sorted(self._opened))
 
     def ids(self) -> Tensor:
-        return torch.tensor([*_by_turns([f.ids.tolist() for f in self._files], self._cycle)])
+        return torch.tensor([*_by_turns([f.ids.tolist() for f in self._files], self.cycle)])
 
     def of_files(self, worker: int, workers: int) -> "Files":
-        return Files(self._files[worker::workers], self._cycle, self._folder)
+        return Files(self._files[worker::workers], self.cycle, self._folder)
 
     def rows(self, ids: Tensor) -> Batch:
         files, rows = self._file_of[ids], self._row_of[ids]
@@ -112,7 +112,7 @@ class _Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def written(rows: Batch, num_files: int) -> Files:
+def written(rows: Batch, num_files: int, cycle: int = 1) -> Files:
     """`rows` in files of their own, which go when the last who could read them does."""
     folder = _Folder()
-    return Files(write_files(folder.path, rows, num_files), folder=folder)
+    return Files(write_files(folder.path, rows, num_files), cycle, folder)

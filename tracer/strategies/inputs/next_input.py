@@ -1,16 +1,15 @@
 """Takes a worker's next input, and records who got which examples."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-
-from torch import Tensor
 
 from tracer.model.example_ids import encode
 from tracer.model.step import SpanContext
 from tracer.ops.kernel import OpError
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import StepError
-from tracer.strategies.inputs.dataset import Examples
+from tracer.strategies.inputs.prefetch import Prefetched
 from tracer.strategies.inputs.step_input import ReplicaInput, StepInput
 
 
@@ -26,8 +25,11 @@ def next_input(
         if context.sampled:
             for name, value in _told(given).items():
                 span.set(name, value)
+        if isinstance(inputs, Prefetched):
+            span.wait_ns = inputs.waited_ns
+            span.set("vizdist.data.ready", inputs.num_ready)
         replicas = tuple(_copied(each, recorder, span.context) for each in given.replicas)
-        return StepInput(replicas, given.global_batch, given.pipeline, given.discarded)
+        return replace(given, replicas=replicas)
 
 
 def first_input(inputs: Iterator[StepInput], recorder: Recorder, context: SpanContext) -> StepInput:
@@ -62,22 +64,19 @@ def _told(given: StepInput) -> dict[str, Any]:
         "vizdist.data.workers": pipeline.workers,
         "vizdist.data.replicas": pipeline.replicas,
         "vizdist.data.files": pipeline.num_files,
+        "vizdist.data.cycle": pipeline.cycle,
+        "vizdist.data.is_last": given.is_last,
         "vizdist.data.discarded": encode(given.discarded.tolist()),
         "vizdist.data.num_discarded": len(given.discarded),
     }
 
 
 def _copied(given: ReplicaInput, recorder: Recorder, context: SpanContext) -> ReplicaInput:
-    """The same rows in memory of their own: a slice would keep all that was read alive."""
     with recorder.span("data.copy", context) as span:
-        parts = tuple(_own(part) for part in given.examples.parts)
+        own = given.owned()
         if context.sampled:
             span.set("vizdist.replica", given.replica)
             span.set("vizdist.batch", len(given))
             span.set("vizdist.data.examples", encode(given.ids.tolist()))
             span.set("vizdist.data.has_value", given.has_value)
-    return ReplicaInput(given.replica, Examples(given.ids, parts), given.has_value)
-
-
-def _own(part: Tensor) -> Tensor:
-    return part.clone() if part.untyped_storage().nbytes() > part.nbytes else part
+    return own

@@ -1,6 +1,6 @@
 """What one step of one worker is fed: a batch for each of its replicas, empty ones too."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -34,6 +34,11 @@ class ReplicaInput:
     def ids(self) -> Tensor:
         return self.examples.ids
 
+    def owned(self) -> "ReplicaInput":
+        """The same rows in memory of their own: a slice would keep all that was read alive."""
+        parts = tuple(_own(part) for part in self.examples.parts)
+        return replace(self, examples=Examples(self.ids, parts))
+
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
@@ -44,6 +49,7 @@ class Pipeline:
     workers: int = 1
     replicas: int = 1
     num_files: int = 0
+    cycle: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,14 @@ class StepInput:
     """`replicas` has every local one. `global_batch` counts the examples of all workers.
 
     `discarded` are ids of examples that were read and thrown away: another worker trains them.
+    `is_last`: of data that end, no worker has any more.
     """
 
     replicas: tuple[ReplicaInput, ...]
     global_batch: int
     pipeline: Pipeline
     discarded: Tensor = NO_IDS
+    is_last: bool = False
 
     @property
     def num_rows(self) -> int:
@@ -67,3 +75,10 @@ class StepInput:
         """That of the only replica."""
         (only,) = self.replicas
         return only.batch
+
+    def owned(self) -> "StepInput":
+        return replace(self, replicas=tuple(each.owned() for each in self.replicas))
+
+
+def _own(part: Tensor) -> Tensor:
+    return part.clone() if part.untyped_storage().nbytes() > part.nbytes else part

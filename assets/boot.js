@@ -1,14 +1,10 @@
 // Before the first paint: language and theme from the URL, else this viewer's last choice, else
-// what the browser prefers. Everything later reads the two attributes set here. The scripts of the
-// page, if it has any, are asked for now, all at once, so that they are there when the page is.
+// what the browser prefers. Everything later reads the two attributes set here. What the page will
+// need is asked for now, all at once, so that it is there when Dash is: the scripts of the page, if
+// it has any, and what stands on it, which is answered in the language that was chosen.
 (() => {
   const { src, dataset } = document.currentScript;
   const page = location.pathname.split("/").at(-1);
-  for (const name of `${dataset.frame ?? ""} ${dataset[page] ?? ""}`.match(/\S+/g) ?? []) {
-    const link = document.createElement("link");
-    Object.assign(link, { rel: "modulepreload", href: new URL(name, src) });
-    document.head.append(link);
-  }
   const query = new URLSearchParams(location.search);
   const choose = (name, allowed, preferred) => {
     let kept = null;
@@ -20,4 +16,23 @@
   const root = document.documentElement;
   root.lang = choose("lang", ["en", "zh"], speaksChinese ? "zh" : "en");
   root.dataset.theme = choose("theme", ["light", "dark", "projector"], likesDark ? "dark" : "light");
+  if (!src) return; // an exported file has everything in itself
+  const ask = (name, how) => {
+    const link = document.createElement("link");
+    Object.assign(link, how, { href: new URL(name, src) });
+    document.head.append(link);
+  };
+  const prefix = new URL("../../", src).pathname;
+  document.cookie = `vizdist_lang=${root.lang}; path=${prefix}; SameSite=Strict`;
+  for (const name of ["_dash-layout", "_dash-dependencies"]) {
+    ask(prefix + name, { rel: "preload", as: "fetch", crossOrigin: "anonymous" });
+  }
+  if (dataset.charts?.split(" ").includes(page)) { // else Dash asks once it has drawn all else
+    for (const name of ["dash/dcc/async-graph.js", "plotly/package_data/plotly.min.js"]) {
+      ask(`${prefix}_dash-component-suites/${name}`, { rel: "preload", as: "script" });
+    }
+  }
+  for (const name of `${dataset.frame ?? ""} ${dataset[page] ?? ""}`.match(/\S+/g) ?? []) {
+    ask(name, { rel: "modulepreload" });
+  }
 })();

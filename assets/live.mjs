@@ -142,9 +142,9 @@ function open() {
   close();
   address = path;
   if (!isSame) {
+    if (seen) tell("live", null);
     [shown, toldAt, seen, refused, isDone] = [null, 0, 0, 0, false];
     setFollow(false);
-    tell("live", null);
   }
   const isLost = document.querySelector("main .alone:not([data-bare])"); // no such run
   if (!path || isLost || document.hidden) return;

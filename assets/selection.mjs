@@ -92,7 +92,7 @@ export function readAddress(_pathname, _search, route, sel, step, stage, theme) 
     runs: new URLSearchParams(location.search).get("runs") ?? "",
   };
   const fresh = (value, old) => (!isNews || equal(value, old) ? keep : value);
-  const isHere = equal(route, here);
+  const isHere = Object.entries(here).every(([name, value]) => route?.[name] === value);
   return [
     isHere ? keep : here, fresh(now.sel, sel), fresh(now.step, step), fresh(now.stage, stage),
     equal(root.dataset.theme, theme) ? keep : root.dataset.theme,

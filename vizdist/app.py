@@ -1,6 +1,8 @@
 """create_app: theme, language, pages and routes put together; nothing is computed here."""
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from dash import Dash
@@ -23,7 +25,7 @@ from vizdist.pages import (
 )
 from vizdist.pages import library as library_page
 from vizdist.routes.access import PAGE_HEADER, Access, page_token
-from vizdist.routes.assets import assets_folder, modules_of, version_of
+from vizdist.routes.assets import assets_folder, modules_of, style_routes, version_of
 from vizdist.routes.graph import graph_routes
 from vizdist.routes.library_live import library_live_routes
 from vizdist.routes.live import live_routes
@@ -49,6 +51,7 @@ _INDEX = """<!DOCTYPE html>
     <title>{%title%}</title>
     <link rel="icon" type="image/svg+xml" href="ASSETSmark.svg">
     <script src="ASSETSboot.js" MODULES></script>
+    <link rel="stylesheet" href="ASSETSstyle.css">
     {%css%}
   </head>
   <body>
@@ -61,6 +64,19 @@ _INDEX = """<!DOCTYPE html>
 #: Scripts that every page runs; a page's own has its name.
 _FRAME_SCRIPTS = ("selection.mjs", "shell.mjs")
 
+_WITH_CHARTS = (summary, data, compare)
+
+#: Scripts of Dash that no page uses: those for browsers of long ago, and a table.
+_UNUSED = re.compile(r'<script src="[^"]*/(?:polyfill@|dash_table/)[^"]*"></script>\n?')
+
+
+class _Dashboard(Dash):
+    """Dash less what a page would wait for and not use."""
+
+    def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]
+        parts["scripts"] = _UNUSED.sub("", parts["scripts"])
+        return super().interpolate_index(**parts)  # type: ignore[no-untyped-call,no-any-return]
+
 
 def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "") -> FastAPI:
     """The dashboard over a library of traces, as an ASGI application.
@@ -71,12 +87,13 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     folder = assets_folder()
     assets_path = f"assets/{version_of(folder)}"
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app = Dash(
+    server.include_router(style_routes(folder, assets_path))  # before Dash takes the folder
+    app = _Dashboard(
         __name__,
         server=cast("Any", server),
         assets_folder=str(folder),
         assets_url_path=assets_path,
-        assets_ignore=r"\.mjs$|^boot\.js$",
+        assets_ignore=r"\.(mjs|css)$|^boot\.js$",
         requests_pathname_prefix=url_prefix,
         title="vizdist",
         update_title="",
@@ -86,14 +103,17 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
         csrf_header_name=PAGE_HEADER,
         meta_tags=[{"name": "viewport", "content": "width=device-width, initial-scale=1"}],
     )
+    app.backend.websocket_capability = False  # else each page keeps a worker and a socket for it
     scripts = {page.NAME: modules_of(folder, [f"{page.NAME}.mjs"]) for page in PAGES}
     scripts["frame"] = modules_of(folder, _FRAME_SCRIPTS)
+    scripts["charts"] = [page.NAME for page in _WITH_CHARTS]
     app.index_string = _index(app.get_asset_url(""), scripts)
-    app.layout = shell.skeleton()
+    shown = frame.Frame(library, PAGES)
+    app.layout = partial(frame.layout, app, shown)
     shell.register(app)
     for page in PAGES:
         page.register(app, library)
-    frame.register(app, library, PAGES)
+    frame.register(app, shown)
     server.include_router(trace_routes(library))
     server.include_router(graph_routes(library))
     server.include_router(timeline_routes(library))

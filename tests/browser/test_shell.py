@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Dashboard, axe_faults, overflow, reload, serving
+from tests.browser.conftest import Dashboard, axe_faults, listening, overflow, reload, serving
 from vizdist.store.library import Library
 
 pytestmark = pytest.mark.browser
@@ -71,6 +71,21 @@ def test_the_theme_is_kept_for_the_next_visit(tab: Tab, dashboard: Dashboard) ->
     page.goto(dashboard.url)
     page.wait_for_selector("main > *")
     expect(page.locator("html")).to_have_attribute("data-theme", "projector")
+
+
+def test_the_first_answer_is_the_whole_page(tab: Tab, dashboard: Dashboard) -> None:
+    """Asked for once, while the scripts load; no callback fills the shell afterwards."""
+    page = tab(dashboard.url)
+    asked: list[tuple[str, str]] = []
+    page.on("request", lambda request: asked.append((request.url, request.post_data or "")))
+    page.goto(summary(dashboard, "?step=12&sel=node:mm&lang=zh"))
+    listening(page)
+    expect(page.locator("#stepper")).to_contain_text("第 12 步")
+    expect(page.locator("#strip")).to_contain_text("MatMul")
+    assert len([url for url, _ in asked if "_dash-layout" in url]) == 1
+    calls = [body for url, body in asked if "_dash-update" in url]
+    assert calls
+    assert not [one for one in calls if re.search(r"\b(main|rail|header|strip)\.children", one)]
 
 
 def test_an_unknown_run_says_what_to_do(tab: Tab, dashboard: Dashboard) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vizdist.routes.assets import assets_folder, modules_of, version_of
+from vizdist.routes.assets import assets_folder, modules_of, style_of, version_of
 
 
 @pytest.fixture
@@ -35,3 +35,13 @@ def test_every_import_of_our_scripts_is_a_file(page: str) -> None:
     names = modules_of(assets_folder(), [f"{page}.mjs"])
     assert len(names) > 5
     assert all((assets_folder() / name).is_file() for name in names)
+
+
+def test_style_sheets_come_as_one_with_their_pictures(tmp_path: Path) -> None:
+    (tmp_path / "a.css").write_text('i { mask: url("icons/i.svg"); }\n')
+    (tmp_path / "b.css").write_text("b { fill: url(#hatch); }\n")
+    (tmp_path / "icons").mkdir()
+    (tmp_path / "icons" / "i.svg").write_text("<svg/>")
+    assert style_of(tmp_path, ["b", "a"]) == (
+        'b { fill: url(#hatch); }\n\ni { mask: url("data:image/svg+xml;base64,PHN2Zy8+"); }\n'
+    )

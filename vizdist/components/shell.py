@@ -4,7 +4,7 @@ What a viewer looks at is in the address bar and nowhere else; assets/selection.
 the stores below, and every view depends on those.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -50,24 +50,32 @@ _MANTINE = {
 }
 
 
-def skeleton() -> Component:
-    """The layout that never changes; pages and words are put into it."""
+def skeleton(parts: Mapping[str, Any] = {}, data: Mapping[str, Any] = {}) -> Component:
+    """The layout that never changes; pages and words are put into it, at first `parts`.
+
+    `data` is what the stores hold at first.
+    """
     layout: Component = dmc.MantineProvider(
         [
             dcc.Location(id="url", refresh=False),
-            *(dcc.Store(id=name) for name in (*STORES, *FILLED)),
-            html.A(id="skip", href="#main", className="skip"),
-            html.Header(id="header", className="header"),
-            html.Nav(id="rail", className="rail"),
-            html.Main(id="main", className="main", tabIndex=-1),
-            html.Footer(id="strip", className="strip", **_POLITE),
-            html.Nav(id="tabs", className="tabs"),
-            html.Div(id="overlay"),
+            *(_store(name, data.get(name)) for name in (*STORES, *FILLED)),
+            html.A(parts.get("skip"), id="skip", href="#main", className="skip"),
+            html.Header(parts.get("header"), id="header", className="header"),
+            html.Nav(parts.get("rail"), id="rail", className="rail"),
+            html.Main(parts.get("main"), id="main", className="main", tabIndex=-1),
+            html.Footer(parts.get("strip"), id="strip", className="strip", **_POLITE),
+            html.Nav(parts.get("tabs"), id="tabs", className="tabs"),
+            html.Div(parts.get("overlay"), id="overlay"),
         ],
         id="mantine",
         theme=_MANTINE,
     )
     return layout
+
+
+def _store(name: str, data: Any) -> Component:
+    """A store that is told of None takes it for a change, and wakes whoever reads it."""
+    return dcc.Store(id=name) if data is None else dcc.Store(id=name, data=data)
 
 
 def rail(pages: Sequence[Page], view: View, trace: Trace | None) -> list[Component]:

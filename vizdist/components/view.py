@@ -1,11 +1,14 @@
 """What the URL says, and what a page module is."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
+from urllib.parse import parse_qsl, urlsplit
 
 from dash.development.base_component import Component
 
+from vizdist.analysis.selection import Selection
 from vizdist.i18n import Lang, as_lang
 
 
@@ -15,6 +18,15 @@ class Route(TypedDict):
     path: str
     lang: str
     runs: NotRequired[str]  #: ids with commas between them, where several runs are looked at
+
+
+class Address(NamedTuple):
+    """An address bar as the stores of the shell hold it."""
+
+    route: Route
+    sel: Selection | None = None
+    step: int | None = None
+    stage: str | None = None
 
 
 class Live(TypedDict):
@@ -47,6 +59,23 @@ class Page(Protocol):
     def PATH(self) -> str: ...  # noqa: N802
     def layout(self, library: Any, view: View) -> Component: ...
     def register(self, app: Any, library: Any) -> None: ...
+
+
+def read_address(url: str, prefix: str, lang: str) -> Address | None:
+    """What assets/selection.mjs will read from the address bar; None below another prefix."""
+    _, _, path, query, _ = urlsplit(url)
+    if not path.startswith(prefix):
+        return None
+    said = dict(reversed(parse_qsl(query, keep_blank_values=True)))  # the first of a name counts
+    route: Route = {
+        "path": f"/{path.removeprefix(prefix)}",
+        "lang": lang,
+        "runs": said.get("runs", ""),
+    }
+    kind, colon, name = said.get("sel", "").partition(":")
+    sel: Selection | None = {"type": kind, "id": name} if kind and colon else None
+    number = re.match(r"\s*[+-]?\d+", said.get("step", ""))
+    return Address(route, sel, int(number[0]) if number else None, said.get("stage"))
 
 
 def view_of(route: Route) -> View:

@@ -5,14 +5,19 @@ twice; a page names its scripts up front, so that they come side by side and not
 a time.
 """
 
+import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.responses import Response
 
 import vizdist
 
 _IMPORT = re.compile(r'^(?:import|\} from|export .* from)[^"]*"\./([\w/]+\.mjs)"', re.MULTILINE)
+_PICTURE = re.compile(r'url\("([\w/]+\.svg)"\)')
 
 
 def assets_folder() -> Path:
@@ -40,3 +45,25 @@ def modules_of(folder: Path, entries: Sequence[str]) -> list[str]:
         imported = _IMPORT.findall((folder / name).read_text(encoding="utf-8"))
         waiting += [other for other in imported if other not in (*found, *waiting)]
     return found
+
+
+def style_of(folder: Path, names: Iterable[str]) -> str:
+    """These style sheets as one, with the pictures that they show: a page waits for each file."""
+    text = "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
+    return _PICTURE.sub(lambda found: f'url("{_data_url(folder / found[1])}")', text)
+
+
+def _data_url(picture: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(picture.read_bytes()).decode()}"
+
+
+def style_routes(folder: Path, assets_path: str) -> APIRouter:
+    """All style sheets at one address, among the files of this version."""
+    style = style_of(folder, sorted(path.stem for path in folder.glob("*.css")))
+    router = APIRouter(prefix=f"/{assets_path}")
+
+    @router.get("/style.css")
+    def all_styles() -> Response:
+        return Response(style, media_type="text/css")
+
+    return router

@@ -1,7 +1,7 @@
 // Where the timeline's spans come from: binary tiles, fetched for twice the window and kept, so
 // that a moving view is drawn from what is there while the next one is on its way.
 
-const DELAY_MS = 40; // a drag asks once it rests
+const DELAY_MS = 40; // a drag asks once it rests, unless there is nothing to draw yet
 const KEEP = 6; // tiles kept; a coarse one of the whole run is among them
 const FAR = 2 ** 53 - 1;
 const MOST_PX = 4096; // that a tile may be wide
@@ -89,7 +89,8 @@ export class Loader {
     this.pending = { ...wider(from, to, width), rows };
     const asked = this.pending;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#fetch(mine, asked), isAtOnce ? 0 : DELAY_MS);
+    const delay = isAtOnce || !this.tiles.length ? 0 : DELAY_MS;
+    this.timer = setTimeout(() => this.#fetch(mine, asked), delay);
   }
 
   /** What was fetched is out of date, or (`isVoid`) wrong: it is drawn until the new one comes. */

@@ -1,4 +1,4 @@
-"""From address to drawn canvas, on a real run: Graph, Timeline and Replay, warm server.
+"""From address to drawn page, on real runs: every page, warm server.
 
 The budget is 2 s. The first open of a fresh browser, which fetches and compiles every script, is
 told apart from later ones.
@@ -19,50 +19,71 @@ from vizdist.store.index import path_id
 from vizdist.store.library import Library
 
 OPENS = 20
-PAGES = ("graph", "timeline", "replay")
+RUNS = {
+    "ps": ("--strategy", "parameter_server_v1", "--steps", "50"),
+    "mirrored": ("--strategy", "mirrored", "--devices", "cpu:3", "--steps", "20"),
+}
+#: Address of each page, and what is on it last.
+PAGES = {
+    "graph": ("t/{ps}/graph", "#graph-canvas[data-state=ready]"),
+    "timeline": ("t/{ps}/timeline", "#timeline-canvas[data-state=ready]"),
+    "replay": ("t/{ps}/replay", "#replay-canvas[data-replay=ready][data-state=ready]"),
+    "library": ("", ".run"),
+    "summary": ("t/{ps}/summary", "#summary-columns .main-svg"),
+    "rendezvous": ("t/{ps}/rendezvous", "#rendezvous-sequence svg"),
+    "strategy": ("t/{ps}/strategy", "#strategy-roles table"),
+    "collectives": ("t/{mirrored}/collectives", "#collectives-arrival svg"),
+    "variables": ("t/{ps}/variables", "#variables-stairs svg"),
+    "data": ("t/{ps}/data", "#data-sizes .main-svg"),
+    "compare": ("compare?runs={ps},{mirrored}", "#compare-loss .main-svg"),
+    "reference": ("reference", ".entry"),
+}
 
 
-def capture(folder: Path) -> None:
-    arguments = ["run", "digits-mlp", "--strategy", "parameter_server_v1", "--steps", "50"]
-    command = [sys.executable, "-m", "tracer", *arguments, "--out", str(folder)]
+def capture(folder: Path, options: tuple[str, ...]) -> Path:
+    command = [sys.executable, "-m", "tracer", "run", "digits-mlp", *options, "--out", str(folder)]
     subprocess.run(command, check=True, capture_output=True)
+    return folder
 
 
-def seconds_to_drawn(browser: BrowserContext, url: str, page: str) -> float:
+def seconds_to_drawn(browser: BrowserContext, url: str, drawn: str) -> float:
     tab = browser.new_page()
     try:
         began = time.perf_counter()
-        tab.goto(url)
-        tab.wait_for_selector(f"#{page}-canvas[data-state=ready]")
+        tab.goto(url, wait_until="commit")
+        tab.wait_for_selector(drawn, state="attached")
         return time.perf_counter() - began
     finally:
         tab.close()
 
 
+def measured(browser: BrowserContext, url: str, drawn: str) -> dict[str, object]:
+    first, *later = (seconds_to_drawn(browser, url, drawn) for _ in range(OPENS))
+    quarters = zip(("p25", "median", "p75"), statistics.quantiles(later, n=4), strict=True)
+    return {
+        "first_open_s": round(first, 3),
+        "later_s": {name: round(value, 3) for name, value in quarters},
+        "later_max_s": round(max(later), 3),
+    }
+
+
 def main() -> None:
-    folder = Path(tempfile.mkdtemp()) / "run.trace"
-    capture(folder)
+    asked = sys.argv[1:] or [*PAGES]
+    root = Path(tempfile.mkdtemp())
+    folders = {name: capture(root / f"{name}.trace", options) for name, options in RUNS.items()}
+    runs = {name: path_id(folder) for name, folder in folders.items()}
     figures = {}
     with sync_playwright() as playwright:
-        for url in serving(Library([folder])):
-            for page in PAGES:
+        for url in serving(Library([*folders.values()])):
+            for page in asked:
                 browser = playwright.chromium.launch(
                     executable_path=chromium_path(), args=list(FLAGS)
                 )
                 context = browser.new_context(viewport={"width": 1440, "height": 900})
-                address = f"{url}t/{path_id(folder)}/{page}"
-                first, *later = (seconds_to_drawn(context, address, page) for _ in range(OPENS))
-                low, middle, high = statistics.quantiles(later, n=4)
-                figures[page] = {
-                    "first_open_s": round(first, 3),
-                    "later_s": {
-                        k: round(v, 3)
-                        for k, v in zip(("p25", "median", "p75"), (low, middle, high), strict=True)
-                    },
-                    "later_max_s": round(max(later), 3),
-                }
+                address, drawn = PAGES[page]
+                figures[page] = measured(context, f"{url}{address.format(**runs)}", drawn)
                 browser.close()
-    print(json.dumps({"bench": "page open to drawn canvas", **figures}, indent=1))
+    print(json.dumps({"bench": "page open to drawn", **figures}, indent=1))
 
 
 if __name__ == "__main__":

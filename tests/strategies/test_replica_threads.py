@@ -10,6 +10,7 @@ from tests.fakes import recorded
 from tests.strategies.loss_curve import perceptron
 from tests.strategies.sessions import DEVICES
 from tests.training.trained import trained
+from tracer.model.graph import Input
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.step import trace_of_step
 from tracer.strategies.contexts import DistributionError, ReplicaContext, current
@@ -94,6 +95,32 @@ def test_a_meeting_of_different_functions_is_refused_since_only_one_would_be_cal
             distribution.run(step, lambda: w.assign(1.0))
         with pytest.raises(RuntimeError, match="variable 'v' by assign, assign_add"):
             distribution.run(step, lambda: v.assign_add(1.0))
+
+
+def test_a_meeting_in_a_branch_or_a_loop_is_refused_and_named() -> None:
+    with (distribution := two_replicas()).scope():
+        v = distribution.variable("v", 0.0, aggregation="SUM")
+
+        def branch() -> None:
+            builder = here().builder
+            is_large = builder.const(value=True, dtype="bool", name="is_large")
+            builder.cond(is_large, lambda: v.assign(1.0), lambda: is_large)
+
+        def loop() -> None:
+            builder = here().builder
+            first = builder.const(1.0)
+
+            def body(x: Input) -> Input:
+                met: Input = here().all_reduce("SUM", x)
+                return met
+
+            builder.while_loop(lambda x: builder.op("Less", x, x), body, [first])
+
+        says = r"calls merge_call inside the true branch of the cond on 'cond/pred_id', for .*'v'"
+        with pytest.raises(DistributionError, match=says):
+            distribution.run(branch)
+        with pytest.raises(DistributionError, match="inside the loop 'while/while_context', for"):
+            distribution.run(loop)
 
 
 def test_an_error_of_one_replica_stops_all() -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracer.model.contexts import CondContext, WhileContext
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.refusal import Refusal
 
@@ -50,8 +51,14 @@ class ReplicaContext(Context):
         """Waits until every replica is here, then `fn(distribution, *args)` once for all.
 
         Each of `args` reaches `fn` as a PerReplica of what the replicas gave; of a PerReplica that
-        it returns each replica gets its own.
+        it returns each replica gets its own. Raises DistributionError inside of a branch or loop.
         """
+        if (inside := self.builder.context) is not None:
+            raise DistributionError(
+                f"replica {self.replica} calls merge_call inside {_told(inside)}, for {named(fn)}: "
+                "replicas meet while the graph is built, and only a step knows whether, and how "
+                "often, it comes by there; call it before or after, with what that gives"
+            )
         return self.pause(fn, args)
 
     def all_reduce(self, op: str, value: Any) -> Any:
@@ -64,6 +71,19 @@ class UpdateContext(Context):
     """Inside `update`: what happens to the copy number `copy` of a variable."""
 
     copy: int
+
+
+def _told(inside: CondContext | WhileContext) -> str:
+    if isinstance(inside, WhileContext):
+        return f"the loop {inside.frame_name!r}"
+    return f"the {str(bool(inside.branch)).lower()} branch of the cond on {str(inside.pred)!r}"
+
+
+def named(fn: Callable[..., Any]) -> str:
+    """A function as errors tell of it, with whose it is."""
+    name = getattr(fn, "__qualname__", repr(fn))
+    owner = getattr(getattr(fn, "__self__", None), "name", "")
+    return f"{name} of {owner!r}" if owner else str(name)
 
 
 _stack = threading.local()

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tracer.strategies.contexts import CrossReplicaContext, entered
+from tracer.strategies.contexts import CrossReplicaContext, entered, named
 from tracer.strategies.values import PerReplica, regrouped, replicas_own
 
 if TYPE_CHECKING:
@@ -171,16 +171,10 @@ def _check_same(fns: Sequence[Callable[..., Any]]) -> None:
     first = _identity(fns[0])
     for replica, fn in enumerate(fns):
         if _identity(fn) != first:
-            raise RuntimeError(DIFFERENT.format(_named(fns[0]), replica, _named(fn)))
+            raise RuntimeError(DIFFERENT.format(named(fns[0]), replica, named(fn)))
 
 
 def _identity(fn: Callable[..., Any]) -> tuple[object, int]:
     if isinstance(fn, partial):
         return _identity(fn.func)
     return getattr(fn, "__code__", fn), id(getattr(fn, "__self__", None))
-
-
-def _named(fn: Callable[..., Any]) -> str:
-    name = getattr(fn, "__qualname__", repr(fn))
-    owner = getattr(getattr(fn, "__self__", None), "name", "")
-    return f"{name} of {owner!r}" if owner else str(name)

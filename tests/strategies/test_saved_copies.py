@@ -1,5 +1,6 @@
 """A checkpoint holds one value of each variable, whatever strategy saved it or goes on from it."""
 
+from contextlib import closing
 from itertools import cycle
 from pathlib import Path
 
@@ -8,11 +9,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.training.trained import Run, trained
+from tests.strategies.sessions import DEVICES
+from tests.training.trained import Run, task_of, trained
 from tracer.capture_graph.capture import Evaluation
 from tracer.capture_graph.optimizers import SGD
+from tracer.model.graph import Input
+from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.tensor_file import TensorFile
+from tracer.runtime.session import NO_TRACING, Session
+from tracer.strategies.contexts import ReplicaContext, current
+from tracer.strategies.distribution import Distribution
 from tracer.training.checkpoint import Checkpoints
+from tracer.training.saver import Saver
+from tracer.training.trainer import sessions_of
 from tracer.workloads.workload import Workload, seeded
 
 CPUS = ("cpu:0", "cpu:1")
@@ -61,6 +70,34 @@ def test_every_copy_is_restored_also_from_a_run_with_one(tmp_path: Path) -> None
     for name in ("1/weight", "1/bias"):
         assert torch.equal(gone_on.variables[name], gone_on.variables[f"{name}/replica_1"])
         assert not torch.equal(gone_on.variables[name], held[name])
+
+
+def test_of_parts_of_a_sum_their_sum_is_saved_and_the_first_copy_gets_it_back(
+    tmp_path: Path,
+) -> None:
+    distribution = Distribution(GraphBuilder(), DEVICES[:2])
+    with distribution.scope():
+        total = distribution.variable("n", 0.0, synchronization="ON_READ", aggregation="SUM")
+
+        def count() -> Input:
+            context = current()
+            assert isinstance(context, ReplicaContext)
+            return total.assign_add(context.replica + 1.0)
+
+        counted = [each.node for each in distribution.run(count).values]
+        held = [f"{each}:0" for each in distribution.run(total.read).values]
+    graph, checkpoints = distribution.builder.graph(), Checkpoints(tmp_path)
+    with task_of("mirrored", CPUS, folder=tmp_path) as (master, *_):
+        saver = Saver(sessions_of(master), graph, checkpoints, NO_TRACING)
+        with closing(saver), Session(master, graph) as session:
+            session.run([each.node for each in distribution.initializers])
+            session.run(counted)
+            saver.save(1)
+            session.run(counted)
+            assert [value.item() for value in session.run(held)] == [2.0, 4.0]
+            saver.restore(1)
+            assert [value.item() for value in session.run(held)] == [3.0, 0.0]
+    assert saved(tmp_path, 1)["n"].item() == 3.0
 
 
 @pytest.mark.slow

@@ -16,15 +16,18 @@ from tracer.model.step import SpanContext
 from tracer.record.open_span import RareSpan
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
-from tracer.strategies.values import COPY_OF, MEAN, ON_READ
+from tracer.strategies.values import COPY_OF, MEAN, ON_READ, SUM
 from tracer.training.checkpoint import Checkpoints
 
 # Of a variable with copies one value is saved, and every copy is restored from it: that of the
-# first copy, or the mean of all where each replica keeps its own (SyncOnRead).
+# first copy, or the mean of all where each replica keeps its own (SyncOnRead). Of parts of a sum
+# their sum is saved, and restored in the first copy: the others begin with zero.
 
 PREFIX, SAVE, RESTORE = "save/prefix", "save/save_all", "save/restore_all"
 
 _Copies = Sequence[Node]  #: of one variable, the first one first, each with its device
+
+_Made = tuple[str, str, list[str], dict[str, Any]]  # name, op, inputs, attributes
 
 OpenSession = Callable[[Graph, Tracing], Session]
 
@@ -97,13 +100,13 @@ class _Shard:
         parts = (Input(PREFIX), Input(f"{told}/shard"), Input(f"{told}/num_shards"))
         yield self._on_host(f"save/ShardedFilename_{self._number}", "ShardedFilename", parts)
         for every in self._copies:
-            yield from self._value_nodes(every if _is_averaged(every) else every[:1])
+            yield from self._value_nodes(every if _reduction(every) else every[:1])
         inputs = (
             Input(f"save/ShardedFilename_{self._number}"),
             Input(f"{told}/tensor_names"),
             Input(f"{told}/shape_and_slices"),
             *(
-                Input(f"save/{'Mean' if _is_averaged(every) else 'Read'}/{every[0].name}")
+                Input(f"save/{_reduction(every) or 'Read'}/{every[0].name}")
                 for every in self._copies
             ),
         )
@@ -124,11 +127,14 @@ class _Shard:
             return
         name, spec, device = copies[0].name, _spec(copies[0]), self._device
         count = literal_of(spec.dtype, len(copies))
-        for made, op, inputs, attrs in (
-            ("Sum", "AddN", [f"save/Read/{node.name}" for node in copies], {"N": len(copies)}),
+        is_mean = _reduction(copies) == "Mean"
+        parts = [f"save/Read/{node.name}" for node in copies]
+        summed: _Made = ("Sum", "AddN", parts, {"N": len(copies), "T": spec.dtype})
+        averaged: tuple[_Made, ...] = (
             ("Count", "Const", [], {"dtype": spec.dtype, "value": count}),
             ("Mean", "RealDiv", [f"save/Sum/{name}", f"save/Count/{name}"], {"T": spec.dtype}),
-        ):
+        )
+        for made, op, inputs, attrs in (summed, *(averaged if is_mean else ())):
             sources = tuple(map(Input, inputs))
             yield Node(f"save/{made}/{name}", op, sources, requested_device=device, attrs=attrs)
 
@@ -143,11 +149,18 @@ class _Shard:
             shapes=[list(spec.shape) for spec in specs],
         )
         for port, every in enumerate(self._copies):
-            for node in every:
+            for number, node in enumerate(every):
+                value = Input(self._restore, port)
+                if number and _reduction(every) == "Sum":
+                    zeros = f"save/Zeros/{node.name}"
+                    attrs = {"T": node.attrs["dtype"]}
+                    device = node.requested_device
+                    yield Node(zeros, "ZerosLike", (value,), requested_device=device, attrs=attrs)
+                    value = Input(zeros)
                 yield Node(
                     f"save/Assign/{node.name}",
                     "AssignVariableOp",
-                    (Input(node.name), Input(self._restore, port)),
+                    (Input(node.name), value),
                     requested_device=node.requested_device,
                     attrs={"dtype": node.attrs["dtype"]},
                 )
@@ -159,11 +172,12 @@ class _Shard:
         return Node(name, op, inputs, requested_device=self._host, attrs=attrs)
 
 
-def _is_averaged(copies: _Copies) -> bool:
-    """Whether each replica keeps its own: one value of them all is their mean."""
+def _reduction(copies: _Copies) -> str:
+    """What one value of them all is, where each replica keeps its own: `Mean` or `Sum`, else ""."""
     rules = copies[0].attrs
-    is_own = rules.get("_synchronization") == ON_READ and rules.get("_aggregation") == MEAN
-    return is_own and len(copies) > 1
+    if len(copies) == 1 or rules.get("_synchronization") != ON_READ:
+        return ""
+    return {MEAN: "Mean", SUM: "Sum"}.get(rules.get("_aggregation", ""), "")
 
 
 def _spec(variable: Node) -> TensorSpec:

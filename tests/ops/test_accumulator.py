@@ -169,3 +169,48 @@ def test_two_graphs_share_one_by_name_and_must_agree_on_it() -> None:
     assert a.bind("ConditionalAccumulator", shape=[2], **attrs)() is a.accumulator
     with pytest.raises(OpError, match="Shared accumulator 'w/grad_accum'"):
         a.bind("ConditionalAccumulator", shape=[3], **attrs)
+
+
+class Rows(Bench):
+    """A sparse one, of a table of 5 rows of 2."""
+
+    def __init__(self, **attrs: Any) -> None:
+        self.prefix = "Sparse"
+        self.resources = PlainResources()
+        attrs = {"dtype": "float32", "shape": [5, 2], **attrs}
+        self.accumulator = self.bind("ConditionalAccumulator", **attrs)()
+
+    def put(self, ids: list[int], rows: list[list[float]], step: int = 0) -> bool:
+        kernel = self.bind("AccumulatorApplyGradient")
+        whole = torch.tensor([5, 2])
+        given = torch.tensor(ids), torch.tensor(rows).reshape(-1, 2)
+        return bool(kernel(self.accumulator, torch.tensor(step), *given, whole))
+
+
+def test_rows_that_meet_are_summed_by_id_and_the_mean_is_that_of_whole_gradients() -> None:
+    table = Rows()
+    assert not table.put([4, 1], [[1.0, 1.0], [2.0, 2.0]])
+    assert not table.put([4], [[3.0, 5.0]])
+    (((ids, rows, shape), error),) = table.take(2).calls
+    assert error is None
+    assert (ids.tolist(), shape.tolist()) == ([1, 4], [5, 2])
+    assert rows.tolist() == [[1.0, 1.0], [2.0, 3.0]]
+    assert table.put([0], [[1.0, 1.0]]), "it came after the round that it was for"
+
+
+def test_a_batch_may_use_no_row() -> None:
+    table = Rows(reduction_type="SUM")
+    table.put([], [])
+    (((ids, rows, _), _),) = table.take(1).calls
+    assert (ids.tolist(), tuple(rows.shape)) == ([], (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("ids", "rows", "says"),
+    [([0, 1], [[1.0, 1.0]], "an id each"), ([5], [[1.0, 1.0]], r"not in \[0, 5\)")],
+)
+def test_rows_without_a_place_are_refused(
+    ids: list[int], rows: list[list[float]], says: str
+) -> None:
+    with pytest.raises(OpError, match=says):
+        Rows().put(ids, rows)

@@ -16,6 +16,7 @@ from tracer.capture_graph.optimizers import SGD
 from tracer.model.cluster import TaskName
 from tracer.model.graph import HANDLES, Graph, Node
 from tracer.model.graph_builder import GraphBuilder
+from tracer.runtime.session import Session
 from tracer.strategies.distributed_step import captured_steps
 from tracer.strategies.distribution import Building, Distribution
 from tracer.strategies.inputs.dataset import Stream, numbered
@@ -110,10 +111,38 @@ def test_a_worker_without_rows_keeps_its_statistics_of_a_batch_norm() -> None:
     steps = captured_steps(capture, given(NOTHING))
     graph = MIRRORED.build(steps, [0.0], site, Building()).graph
     rules = {
-        node.name: node.attrs["_synchronization"] for node in graph.nodes if node.op in HANDLES
+        node.name: node.attrs.get("_synchronization") for node in graph.nodes if node.op in HANDLES
     }
     assert rules["1/running_mean"] == rules["1/running_var"] == "ON_READ"
     assert rules["1/weight"] == rules["0/bias"] == "ON_WRITE"
+
+
+@pytest.mark.parametrize(("devices", "sync"), [(("cpu:0",), False), (("cpu:0", "cpu:1"), True)])
+def test_of_a_worker_of_servers_without_rows_statistics_stay(
+    devices: tuple[str, ...], sync: bool
+) -> None:
+    module = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+    capture = StepCapture(module, functional.mse_loss, SGD(0.1))
+    strategy, worker = STRATEGIES["parameter_server_v1"], TaskName("worker", 0)
+    spec = strategy.cluster(Topology(workers=1, ps=1))
+    nothing = [NOTHING] * len(devices)
+    steps = captured_steps(capture, given(*nothing))
+    site = Site(worker, spec, devices, {"sync": sync})
+    step = strategy.build(steps, [0.0] * len(devices), site, Building())
+    read = ["0/running_var/Read:0", "1/weight/Read:0"]
+    feeds = dict(zip(step.feeds, step.feed(nothing, [1] * len(devices)), strict=True))
+    with (
+        running_cluster("near", spec, devices={worker: devices}) as cluster,
+        Session(cluster.tasks.masters[worker], step.graph) as opened,
+    ):
+        opened.run(step.init)
+        if step.local_init:
+            opened.run(step.local_init)
+        before = opened.run(read)
+        opened.run([step.train], feeds)
+        after = opened.run(read)
+    for then, now in zip(before, after, strict=True):
+        assert torch.equal(then, now)
 
 
 def test_each_gradient_of_a_replica_without_rows_has_a_zero_of_its_shape() -> None:

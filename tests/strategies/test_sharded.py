@@ -2,23 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.strategies.sessions import DEVICES, session
-from tracer.model.graph import TensorSpec
-from tracer.model.graph_builder import GraphBuilder
+from tracer.model.cluster import ClusterSpec
+from tracer.model.graph import Node, TensorSpec
+from tracer.passes.device_setter import replica_device_setter
 from tracer.strategies.contexts import DistributionError
 from tracer.strategies.sharded import (
     FixedShards,
     MaxSize,
     MinSize,
     Partitioner,
-    RoundRobin,
     checked_parts,
+    partitioner_from,
     rows_of_shards,
-    sharded,
+    shards_of,
 )
 
 GOLDEN = json.loads(
@@ -30,7 +29,7 @@ PARTITIONERS: dict[str, Partitioner] = {
     "FixedShardsPartitioner(3)": FixedShards(3),
     "MaxSizePartitioner(max_shard_bytes=64)": MaxSize(64),
 }
-PS = [f"/job:ps/replica:0/task:{task}/device:CPU:0" for task in range(2)]
+TWO_PS = ClusterSpec.of_counts(ps=2, worker=1)
 
 
 def floats(*shape: int) -> TensorSpec:
@@ -63,16 +62,22 @@ def test_sizes_in_bytes_decide(partitioner: Partitioner, parts: list[int]) -> No
 def test_shards_and_whole_variables_take_turns_over_the_same_ps(
     title: str, partitioner: Partitioner
 ) -> None:
-    turns = RoundRobin(PS)
+    setter = replica_device_setter(TWO_PS, "/job:worker/task:0")
     for golden in GOLDEN[title]:
         shards = golden.get("shards", [golden])
         name = shards[0]["name"].partition("/part_")[0].removesuffix(":0")
-        made = sharded(name, floats(*golden["shape"]), partitioner, turns)
-        assert [f"{shard.name}:0" for shard in made.shards] == [each["name"] for each in shards]
-        assert [shard.device for shard in made.shards] == [each["device"] for each in shards]
+        made = shards_of(name, floats(*golden["shape"]), partitioner)
+        assert [f"{shard.name}:0" for shard in made] == [each["name"] for each in shards]
+        devices = [setter(Node(shard.name, "VarHandleOp")) for shard in made]
+        assert devices == [task_of(each["device"]) for each in shards]
         if "offsets" in golden:
-            assert [shard.rows for shard in made.shards] == [each["shape"][0] for each in shards]
-            assert [shard.offset for shard in made.shards] == [at[0] for at in golden["offsets"]]
+            assert [shard.rows for shard in made] == [each["shape"][0] for each in shards]
+            assert [shard.offset for shard in made] == [at[0] for at in golden["offsets"]]
+
+
+def task_of(device: str) -> str:
+    """What a device setter asks for: it leaves the device of the task open."""
+    return device.replace("/replica:0", "").partition("/device:")[0]
 
 
 def test_the_first_shards_take_what_does_not_divide() -> None:
@@ -89,11 +94,13 @@ def test_what_no_partitioner_may_answer_is_refused(parts: list[int], says: str) 
         checked_parts("emb", floats(4, 2), parts)
 
 
-def test_shards_are_read_as_the_whole_that_they_were_cut_from() -> None:
-    rows: Any = [[float(10 * row + column) for column in range(2)] for row in range(5)]
-    builder = GraphBuilder()
-    variable = sharded("emb", floats(5, 2), FixedShards(3), RoundRobin(DEVICES[:2]))
-    assigned, whole = variable.create(builder, rows), variable.read(builder)
-    with session(builder) as opened:
-        opened.run([each.node for each in assigned])
-        assert opened.run(f"{whole}:0").tolist() == rows
+def test_a_partitioner_is_named_with_its_number() -> None:
+    texts = ("none", "fixed:3", "min_size:64", "max_size:40")
+    found = [partitioner_from(text, servers=2) for text in texts]
+    assert found == [None, FixedShards(3), MinSize(64, 2), MaxSize(40)]
+
+
+@pytest.mark.parametrize("text", ["fixed", "fixed:0", "fixed:2.5", "fixed:-1", "rows:2", ""])
+def test_what_names_no_partitioner_is_told_what_does(text: str) -> None:
+    with pytest.raises(DistributionError, match="is none, fixed:SHARDS, min_size:BYTES or max_"):
+        partitioner_from(text, servers=2)

@@ -94,6 +94,16 @@ def test_a_worker_sums_over_its_devices_before_it_sends() -> None:
     assert asynchronous.losses == pytest.approx(curve(0.9, 1), abs=2e-6)
 
 
+def test_a_worker_that_caches_reads_once_for_all_of_its_devices() -> None:
+    spec, devices = cluster_of(1, 1), ("cpu:0", "cpu:1")
+    with running_cluster("near", spec, devices={TaskName("worker", 0): devices}) as cluster:
+        run = Training(cluster, spec, STRATEGY.name, of_devices(0.9), 3, devices)
+        (made,) = run.run(caching="true")
+        cluster.leave()
+        assert bytes_in_step(cluster.spans("rendezvous.recv"), 2) == S_BYTES * (1 + 1)
+    assert made.losses == pytest.approx(curve(0.9, 1)[:3], abs=2e-6)
+
+
 def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> None:
     spec = cluster_of(3, 1)
     with running_cluster("near", spec) as cluster:

@@ -60,6 +60,7 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
     "QueueIsClosedV2": ("bool",),
     "QueueSizeV2": ("int32",),
     "ShardedFilename": ("string",),
+    "SparseAccumulatorTakeGradient": ("int64", _BY_ATTRIBUTE, "int64"),
 }  #: ops that are not "one output, as the attributes say"
 
 _NUMBERED = {

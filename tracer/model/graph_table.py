@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tracer.model.graph import Graph, Input, Node, Partition
+from tracer.model.graph import HANDLES, Graph, Input, Node, Partition
 
 #: what happens to a graph, in order; a value of `vizdist.graph.stage`
 STAGES = ("full", "pruned", "placed", "worker", "device")
@@ -38,7 +38,12 @@ SHOWN_ATTRS = (
     "_synchronization",
     "_aggregation",
     "_copies",
+    "_part_of",
+    "_offset",
 )
+
+#: and of a variable what it holds, since its output is a handle
+SHOWN_OF_HANDLES = ("dtype", "shape")
 
 
 class NodeRow(NamedTuple):
@@ -79,8 +84,12 @@ def row_of_node(node: Node, partition: str = "") -> NodeRow:
         tuple((spec.dtype, tuple(spec.shape)) for spec in node.specs),
         sum(spec.num_bytes for spec in node.specs),
         node.source,
-        {key: node.attrs[key] for key in SHOWN_ATTRS if key in node.attrs},
+        {key: node.attrs[key] for key in _shown(node) if key in node.attrs},
     )
+
+
+def _shown(node: Node) -> tuple[str, ...]:
+    return SHOWN_ATTRS + SHOWN_OF_HANDLES if node.op in HANDLES else SHOWN_ATTRS
 
 
 def chunks_of_graph(

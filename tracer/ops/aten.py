@@ -86,6 +86,15 @@ def aten_op(name: str) -> OpDef:
     )
 
 
+@cache
+def is_pointwise(name: str) -> bool:
+    """Whether each element of what an op gives comes from those at its place alone."""
+    try:
+        return torch.Tag.pointwise in _overload(name).tags
+    except LookupError:  # no aten op
+        return False
+
+
 def _declared_outputs(node: Node) -> int:
     return int(node.attrs["num_outputs"])
 

@@ -18,6 +18,7 @@ _RESOURCES = (
     "StackV2",
     "ConditionalAccumulator",
     "ResourceConditionalAccumulator",
+    "SparseConditionalAccumulator",
 )
 
 #: ops that hand on what one of the others stands for: what reads behind them uses that

@@ -11,6 +11,10 @@ crosses in a step is each variable once and each gradient once: 2·S bytes. A wo
 gradient to a variable that others have moved since it was read; by how many versions is its
 *staleness*. With `sync=true` updates take the mean of the workers' gradients: see `sync_replicas`.
 
+With a `partitioner` variables lie in shards, dealt out one by one (`partitioned_step`). Tables are
+looked up and updated by the rows that a batch uses, which is what crosses of them, unless told
+`sparse=false` (`indexed_slices`).
+
 Devices of one worker are replicas that are in step with each other. The worker sums their gradients
 on its CPU and sends the sums, so that a variable takes one update (TF's `AggregatingVariable`).
 """
@@ -19,17 +23,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tracer.capture_graph.capture import CapturedStep, variables_of
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import Graph, Input
+from tracer.model.graph import Graph, Input, Node
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option
 from tracer.passes.device_setter import replica_device_setter
+from tracer.strategies.contexts import DistributionError
 from tracer.strategies.cross_device import ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep, a_step
 from tracer.strategies.distribution import Building, Distribution
+from tracer.strategies.indexed_slices import by_rows, summed_rows
 from tracer.strategies.inputs.prefetch import PREFETCH
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.mirrored import replica_devices
+from tracer.strategies.partitioned_step import partitioned
+from tracer.strategies.replica_names import ReplicaNames
+from tracer.strategies.sharded import NONE as NO_PARTITIONER
+from tracer.strategies.sharded import Partitioner, partitioner_from
 from tracer.strategies.step_builder import StepBuilder
+from tracer.strategies.step_parts import Slot, StepParts
 from tracer.strategies.strategy import (
     DatasetOf,
     Role,
@@ -43,6 +54,7 @@ from tracer.strategies.strategy import (
     of_task,
 )
 from tracer.strategies.sync_replicas import Rounds, synchronous
+from tracer.strategies.values import DistributedVariable, PerReplica
 
 
 class ParameterServerV1(Strategy):
@@ -53,6 +65,12 @@ class ParameterServerV1(Strategy):
     options: Mapping[str, Option] = {
         "sync": Option(False, "an update waits for all workers and takes their mean"),
         "backup_workers": Option(0, "workers that no update waits for (with sync)", least=0),
+        "partitioner": Option(
+            NO_PARTITIONER,
+            "how variables are cut over the ps: fixed:SHARDS, min_size:BYTES or max_size:BYTES",
+        ),
+        "sparse": Option(True, "of a table only the rows that a batch uses cross"),
+        "caching": Option(False, "a worker reads a variable once a step for all of its devices"),
         **PREFETCH,
     }
     is_local = False
@@ -65,6 +83,7 @@ class ParameterServerV1(Strategy):
 
     def check(self, site: Site, restarts: int) -> None:
         _rounds(site, self.role(site.task, site.cluster))
+        _partitioner(site)
         if restarts and site.options.get("sync"):
             raise StrategyError(
                 f"--restart {restarts}: with sync=true a worker may wait at a queue of the servers "
@@ -95,13 +114,14 @@ class ParameterServerV1(Strategy):
         site: Site,
         building: Building,
     ) -> DistributedStep:
+        steps = _spread(steps, site)
         step = (
             _alone(a_step(steps), site)
-            if len(steps) == 1
+            if len(steps) == 1 and shares[0]
             else _several(steps, shares, site, building)
         )
         rounds = _rounds(site, self.role(site.task, site.cluster))
-        return step if rounds is None else synchronous(step, rounds)
+        return step if rounds is None else synchronous(step, a_step(steps), rounds)
 
 
 def _rounds(site: Site, role: Role) -> Rounds | None:
@@ -122,6 +142,26 @@ def _rounds(site: Site, role: Role) -> Rounds | None:
     return Rounds(site.task, role.is_chief, workers, workers - backup)
 
 
+def _partitioner(site: Site) -> Partitioner | None:
+    """Raises StrategyError."""
+    text = str(site.options.get("partitioner", NO_PARTITIONER))
+    try:
+        return partitioner_from(text, len(site.cluster.jobs["ps"]))
+    except DistributionError as error:
+        raise StrategyError(str(error)) from None
+
+
+def _spread(steps: Sequence[CapturedStep | None], site: Site) -> list[CapturedStep | None]:
+    """The same with variables in shards and tables by rows, as the options say."""
+    partitioner, made = _partitioner(site), dict[int, CapturedStep]()
+    for step in steps:
+        if step is None or id(step) in made:
+            continue
+        cut = step if partitioner is None else partitioned(step, partitioner)
+        made[id(step)] = by_rows(cut) if site.options.get("sparse", True) else cut
+    return [None if step is None else made[id(step)] for step in steps]
+
+
 def _alone(step: CapturedStep, site: Site) -> DistributedStep:
     setter = replica_device_setter(site.cluster, of_task(site.task))
     graph = Graph(node.with_(requested_device=setter(node)) for node in step.graph.nodes)
@@ -140,7 +180,8 @@ def _several(
         copies_on=lambda name: (servers[name],),
         building=building,
     )
-    return _SumsOnWorker(distribution, steps, shares, host).build()
+    caches = bool(site.options.get("caching"))
+    return _SumsOnWorker(distribution, steps, shares, host, caches=caches).build()
 
 
 def _servers(graph: Graph, site: Site) -> Mapping[str, str]:
@@ -153,8 +194,27 @@ def _servers(graph: Graph, site: Site) -> Mapping[str, str]:
     return servers
 
 
+class _ReadOnce(ReplicaNames):
+    """All replicas of a worker take what it read once (TF's `CachingVariable`)."""
+
+    def read(self, variable: DistributedVariable, replica: int) -> str:
+        del replica
+        return super().read(variable, 0)
+
+    def value(self, parts: StepParts, source: Input, replica: int) -> Input:
+        read = parts.read_variable(source.node)
+        return Input(_cached(read)) if read else super().value(parts, source, replica)
+
+
+def _cached(variable: str) -> str:
+    return f"{variable}/cached"
+
+
 class _SumsOnWorker(StepBuilder):
-    """What the replicas make for a variable becomes one tensor on `host` before it crosses."""
+    """What the replicas make for a variable becomes one tensor on `host` before it crosses.
+
+    `caches`: what they read of it crosses once, and is handed out from there.
+    """
 
     def __init__(
         self,
@@ -162,9 +222,38 @@ class _SumsOnWorker(StepBuilder):
         steps: Sequence[CapturedStep | None],
         shares: Sequence[float],
         host: str,
+        *,
+        caches: bool,
     ) -> None:
         self._host = host
         super().__init__(distribution, steps, shares)
+        self._caches = caches
+        if caches:
+            self.names = _ReadOnce(self.variables, shares)
+
+    def _create(self) -> None:
+        """With a read of each: by it a worker knows that a table has its value."""
+        super()._create()
+        graph = self.template.graph
+        for variable in (v for v in self.variables.values() if f"{v.name}/Read" in graph):
+            read, dtype = Input(self._read(variable, 0)), variable.spec.dtype
+            if self._caches:
+                attrs = {"T": dtype, "_phase": "read"}
+                specs = (variable.spec,)
+                node = Node(_cached(variable.name), "Identity", (read,), attrs=attrs, specs=specs)
+                self._keep(node, self._host)
+
+    def _summed(self, gradients: Mapping[Slot, PerReplica]) -> dict[Slot, PerReplica]:
+        """Rows of gradients become those of one replica."""
+        parts = self.template
+        given = {parts.gradients[slot]: value.values for slot, value in gradients.items()}
+        dense = {s: v for s, v in gradients.items() if parts.gradients[s] not in parts.of_rows}
+        made: dict[Input, Input] = {}
+        with self.builder.device(self._host):
+            for values, ids in parts.slices.items():
+                made[values], made[ids] = summed_rows(self.builder, given[values], given[ids])
+        rows = {s: made[v] for s in gradients if (v := parts.gradients[s]) in parts.of_rows}
+        return super()._summed(dense) | {s: PerReplica((v,)) for s, v in rows.items()}
 
     def _mean(self, values: list[Input], device: str, aggregation: str) -> Input:
         del device

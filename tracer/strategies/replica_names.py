@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tracer.model.graph import Input, Node
-from tracer.strategies.step_parts import StepParts
+from tracer.strategies.step_parts import INDICES, StepParts
 from tracer.strategies.values import Copy, DistributedVariable
 
 LOSS, SCALED, GRADIENT = "loss/unscaled", "loss/scaled", "gradients/loss/scaled"
 
 #: attributes that name what each replica must have for itself
-_NAMES = ("frame_name", "stack_name")
+_NAMES = ("frame_name", "stack_name", INDICES)
 
 
 class ReplicaNames:

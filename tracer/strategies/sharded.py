@@ -1,25 +1,23 @@
-"""Variables in shards: how many, which rows, on which ps (TF `sharded_variable.py`).
+"""How variables are cut into shards (TF `sharded_variable.py`): how many, of which rows.
 
-    partitioner   shape, dtype → parts on axis 0        Fixed(n) · MinSize(bytes) · MaxSize(bytes)
+    partitioner   dtype and shape → parts of each axis    FixedShards(n) · MinSize(b) · MaxSize(b)
     shards        contiguous rows ("div"), sizes differ by at most one, the first ones are larger
-    RoundRobin    each shard and each whole variable takes the next ps: it counts, never weighs
 
-A scalar is never cut. A sharded variable is read whole by a concat of its shards.
+A scalar is never cut. Each shard is a variable of its own, `v/part_0` and so on; where it lies says
+the strategy.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
-from tracer.model.graph import ITEM_BYTES, Input, TensorSpec
-from tracer.model.graph_builder import GraphBuilder
+from tracer.model.graph import ITEM_BYTES, TensorSpec
 from tracer.strategies.contexts import DistributionError
-from tracer.strategies.distribution import creation_of
-from tracer.strategies.values import Copy, DistributedVariable
 
-#: shape and dtype → how many parts each axis is cut in
+PART_OF, OFFSET = "_part_of", "_offset"  #: of a shard's handle: whose rows it has, from which on
+
+#: dtype and shape → how many parts each axis is cut in
 Partitioner = Callable[[TensorSpec], list[int]]
 
 
@@ -67,6 +65,49 @@ def _on_axis_0(spec: TensorSpec, parts: int) -> list[int]:
     return [min(parts, spec.shape[0]), *[1] * (len(spec.shape) - 1)]
 
 
+NONE = "none"  #: the text of no partitioner
+
+
+def partitioner_from(text: str, servers: int) -> Partitioner | None:
+    """That of `fixed:SHARDS`, `min_size:BYTES` (a shard a server at most) or `max_size:BYTES`.
+
+    Raises DistributionError.
+    """
+    if text == NONE:
+        return None
+    kind, _, number = text.partition(":")
+    known: dict[str, Callable[[int], Partitioner]] = {
+        "fixed": FixedShards,
+        "min_size": lambda least: MinSize(least, servers),
+        "max_size": MaxSize,
+    }
+    if kind not in known or not number.isascii() or not number.isdigit() or not int(number):
+        raise DistributionError(
+            f"--option partitioner={text}: a partitioner is {NONE}, fixed:SHARDS, min_size:BYTES "
+            "or max_size:BYTES, with a whole number from 1 on, such as fixed:2"
+        )
+    return known[kind](int(number))
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rows `offset` to `offset + rows` of a variable, as a variable of their own."""
+
+    name: str
+    offset: int
+    rows: int
+
+
+def shards_of(name: str, spec: TensorSpec, partitioner: Partitioner) -> tuple[Shard, ...]:
+    """One, under the variable's own name, where it is not cut. Raises DistributionError."""
+    parts = checked_parts(name, spec, partitioner(spec)) if spec.shape else 1
+    if parts == 1:
+        return (Shard(name, 0, spec.shape[0] if spec.shape else 1),)
+    rows_each = rows_of_shards(spec.shape[0], parts)
+    cuts = zip(accumulate(rows_each, initial=0), rows_each, strict=False)
+    return tuple(Shard(f"{name}/part_{n}", offset, rows) for n, (offset, rows) in enumerate(cuts))
+
+
 def checked_parts(name: str, spec: TensorSpec, parts: Sequence[int]) -> int:
     """How many shards. Raises DistributionError for what a partitioner must not answer."""
     if len(parts) != len(spec.shape) or any(part < 1 for part in parts):
@@ -86,84 +127,3 @@ def rows_of_shards(rows: int, shards: int) -> list[int]:
     """`div`: contiguous, the remainder goes to the first shards."""
     least, more = divmod(rows, shards)
     return [least + (shard < more) for shard in range(shards)]
-
-
-class RoundRobin:
-    """Deals variables and shards out to ps tasks, one after another."""
-
-    def __init__(self, devices: Sequence[str]) -> None:
-        self._devices = devices
-        self._turn = 0
-
-    def __call__(self) -> str:
-        device = self._devices[self._turn % len(self._devices)]
-        self._turn += 1
-        return device
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Rows `offset` to `offset + rows` of a variable, as a variable of their own."""
-
-    name: str
-    device: str
-    offset: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedVariable:
-    name: str
-    spec: TensorSpec
-    shards: tuple[Shard, ...]
-
-    def create(self, builder: GraphBuilder, value: Sequence[Any]) -> list[Input]:
-        """Adds each shard with its rows of `value`; gives the assignments of first values."""
-        made: list[Input] = []
-        for shard in self.shards:
-            own = value[shard.offset : shard.offset + shard.rows]
-            with builder.device(shard.device):
-                first = builder.const(own, self.spec.dtype, name=f"{shard.name}/Initializer")
-            spec = builder[first.node].specs[0]
-            copies = (Copy(shard.name, shard.device),)
-            variable = DistributedVariable(shard.name, spec, copies)
-            made += [builder.keep(node) for node in creation_of(variable, first)]
-        return [each for each in made if each.node.endswith("/Assign")]
-
-    def read(self, builder: GraphBuilder) -> Input:
-        """The whole, where the caller is."""
-        parts = [self._read_shard(builder, shard) for shard in self.shards]
-        if len(parts) == 1:
-            return parts[0]
-        axis = builder.const(0, "int32", name=f"{self.name}/concat/axis")
-        attrs: dict[str, Any] = {"T": self.spec.dtype, "N": len(parts)}
-        name, specs = f"{self.name}/concat", [self.spec]
-        return builder.op("ConcatV2", *parts, axis, name=name, specs=specs, **attrs)
-
-    def _read_shard(self, builder: GraphBuilder, shard: Shard) -> Input:
-        dtype, shape = self.spec.dtype, (shard.rows, *self.spec.shape[1:])
-        with builder.device(shard.device):
-            return builder.op(
-                "ReadVariableOp",
-                Input(shard.name),
-                name=f"{shard.name}/Read",
-                specs=[TensorSpec(dtype, shape)],
-                dtype=dtype,
-            )
-
-
-def sharded(
-    name: str, spec: TensorSpec, partitioner: Partitioner | None, next_device: Callable[[], str]
-) -> ShardedVariable:
-    """Its shards and where they go; one, under its own name, where it is not cut."""
-    parts = checked_parts(name, spec, partitioner(spec)) if partitioner and spec.shape else 1
-    if parts == 1:
-        rows = spec.shape[0] if spec.shape else 1
-        return ShardedVariable(name, spec, (Shard(name, next_device(), 0, rows),))
-    rows_each = rows_of_shards(spec.shape[0], parts)
-    offsets = [0, *accumulate(rows_each)]
-    shards = (
-        Shard(f"{name}/part_{number}", next_device(), offset, rows)
-        for number, (offset, rows) in enumerate(zip(offsets, rows_each, strict=False))
-    )
-    return ShardedVariable(name, spec, tuple(shards))

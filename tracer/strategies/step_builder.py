@@ -18,13 +18,14 @@ from functools import partial
 
 from tracer.capture_graph.capture import CapturedStep, variables_of
 from tracer.capture_graph.state import const
-from tracer.model.graph import Input, Literal, Node, TensorSpec
+from tracer.model.graph import HANDLES, Input, Literal, Node, TensorSpec
 from tracer.model.literal import literal_of
 from tracer.strategies.contexts import ReplicaContext, UpdateContext, current
 from tracer.strategies.cross_device import STANDS_FOR, ReductionToOneDevice
 from tracer.strategies.distributed_step import DistributedStep, a_step
 from tracer.strategies.distribution import Distribution, creation_of
 from tracer.strategies.replica_names import GRADIENT, SCALED, ReplicaNames, prefix
+from tracer.strategies.sharded import OFFSET, PART_OF
 from tracer.strategies.step_parts import Slot, StepParts
 from tracer.strategies.values import (
     MEAN,
@@ -119,8 +120,11 @@ class StepBuilder:
         for name, variable in self.variables.items():
             first = self.template.graph[f"{name}/Initializer"]
             self._keep(first, variable.copies[0].device)
+            told = self.template.graph[name].attrs
+            of_shard = {key: told[key] for key in (PART_OF, OFFSET) if key in told}
             for node in creation_of(variable, Input(first.name)):
-                self.builder.keep(node)
+                own = of_shard if node.op in HANDLES else {}
+                self.builder.keep(node.with_(attrs={**node.attrs, **own}))
 
     def _replica_step(self) -> Input:
         """What one replica builds; returns its part of the loss."""
@@ -146,11 +150,16 @@ class StepBuilder:
         gradients: Mapping[Slot, PerReplica],
         statistics: Mapping[Slot, PerReplica],
     ) -> None:
-        """The merge: sums gradients over the replicas and updates every copy with the sums."""
+        """The merge: sums gradients over the replicas and updates every copy with the sums.
+
+        Where no replica has rows, there are no statistics, and they stay as they are.
+        """
         values = {**self._summed(gradients), **self._averaged(statistics)}
+        has_rows = any(self.parts)
         for name in self.template.updates:
             variable = self.variables[self.template.owner(name)]
-            if not self._is_own(variable):
+            is_moved = has_rows or self.template.is_trained(variable.name)
+            if is_moved and not self._is_own(variable):
                 update = partial(self._update_in_context, name)
                 distribution.update(variable, update, values)
 
@@ -180,8 +189,8 @@ class StepBuilder:
         averaged: dict[Slot, PerReplica] = {}
         for slot, value in statistics.items():
             variable = self.variables[self.template.owner(slot[0])]
-            if not self._is_own(variable):
-                given = [each for each in value.values if each is not None]
+            given = [each for each in value.values if each is not None]
+            if given and not self._is_own(variable):
                 device = variable.copies[0].device
                 averaged[slot] = PerReplica((self._mean(given, device, variable.aggregation),))
         return averaged
@@ -198,7 +207,7 @@ class StepBuilder:
         start = parts.backward_start if self._shares[replica] != 1 else None
         share = self._share(parts, replica) if start else None
         for node in parts.body.values():
-            read = self.variables.get(parts.read_variable(node.name))
+            read = self.variables.get(parts.used_variable(node.name))
             at = self.names.copy(read, replica).device if read else device
             self._keep(self.names.renamed(parts, node, replica), at)
             if node is start and share is not None:
@@ -227,7 +236,7 @@ class StepBuilder:
     def _gradient(self, parts: StepParts, source: Input, replica: int) -> Input:
         """What others are to add up says its shape."""
         made = self.names.value(parts, source, replica)
-        if self.builder[made.node].specs:
+        if self.builder[made.node].specs or source in parts.of_rows:
             return made
         spec = parts.spec(source)
         attrs = {"T": spec.dtype, "_phase": "backward"}
@@ -318,7 +327,9 @@ class StepBuilder:
                 seen[node.name] = self._seen_from_outside(self.variables[read])
                 continue
             inputs = tuple(seen.get(s.node, s) for s in node.inputs)
-            self._keep(node.with_(inputs=inputs), self.distribution.devices[0])
+            used = self.variables.get(parts.used_variable(node.name))
+            at = used.copies[0].device if used else self.distribution.devices[0]
+            self._keep(node.with_(inputs=inputs), at)
 
     def _seen_from_outside(self, variable: DistributedVariable) -> Input:
         """The first copy, or the mean of those here: others do not evaluate, and would not meet."""
@@ -346,13 +357,15 @@ class StepBuilder:
         """Of the shape of what replicas with rows have there."""
         attrs = {STANDS_FOR: self._gradient_name(source)}
         named = f"{source.node}/zero_{source.port}" if source.port else source.node
-        zero = const(f"{prefix(replica)}{name or named}", zeros(self.template.spec(source)), attrs)
+        zero = const(
+            f"{prefix(replica)}{name or named}", zeros(self.template.without_rows(source)), attrs
+        )
         return self._keep(zero, self.distribution.devices[replica])
 
     def _gradient_name(self, source: Input) -> str:
         """What the first replica, if it has rows, calls what it gives the others."""
-        has_specs = bool(self.template.graph[source.node].specs)
-        return source.node if has_specs else f"{source.node}/Identity_{source.port}"
+        is_itself = self.template.graph[source.node].specs or source in self.template.of_rows
+        return source.node if is_itself else f"{source.node}/Identity_{source.port}"
 
     def _spec(self, value: Input) -> TensorSpec:
         return self.builder[value.node].specs[value.port]

@@ -9,6 +9,9 @@ from tracer.ops.infer import infer_specs
 
 Slot = tuple[str, int]  #: an input of a node of the update: the node's name, which of its inputs
 
+INDICES = "_indices"  #: of what gives rows of a gradient: the output with the ids of the rows
+
+_READS = ("ReadVariableOp", "ResourceGather")
 _CREATION = ("Initializer", "Assign")
 
 
@@ -44,18 +47,47 @@ class StepParts:
     def _inferred(self) -> dict[str, tuple[TensorSpec, ...]]:
         return infer_specs(self.graph)
 
+    @cached_property
+    def slices(self) -> dict[Input, Input]:
+        """Of the gradients those that are rows of one (TF's `IndexedSlices`) → their ids."""
+        told = {s: self.graph[s.node].attrs.get(INDICES, "") for s in self.gradients.values()}
+        return {source: Input.parse(ids) for source, ids in told.items() if ids}
+
+    @cached_property
+    def of_rows(self) -> frozenset[Input]:
+        """What has a row for each id: how many those are, a step says."""
+        return frozenset((*self.slices, *self.slices.values()))
+
+    def without_rows(self, source: Input) -> TensorSpec:
+        """Of what a batch without rows gives for a gradient."""
+        if source not in self.of_rows:
+            return self.spec(source)
+        if source not in self.slices:
+            return TensorSpec(self.graph[source.node].attrs["T"], (0,))
+        (slot, *_) = (slot for slot, given in self.gradients.items() if given == source)
+        table = self.graph[self.owner(slot[0])]
+        return TensorSpec(table.attrs["dtype"], (0, *table.attrs["shape"][1:]))
+
     def update_of(self, name: str) -> dict[str, Node]:
         """What one of `updates` needs of the update, itself last."""
         return self._cone([name], _is_update)
 
     @cached_property
     def evaluation(self) -> dict[str, Node]:
+        if not self.step.metric:
+            return {}
         return self._cone([Input.parse(self.step.metric).node], self._is_computed)
 
     def read_variable(self, name: str) -> str:
         """The variable that this node reads, "" if it is no such read."""
         node = self.graph[name]
         is_read = node.op == "ReadVariableOp" and node.inputs[0].node in self.variables
+        return node.inputs[0].node if is_read else ""
+
+    def used_variable(self, name: str) -> str:
+        """The variable that this node reads, be it some rows of it; "" if it reads none."""
+        node = self.graph[name]
+        is_read = node.op in _READS and node.inputs[0].node in self.variables
         return node.inputs[0].node if is_read else ""
 
     def owner(self, name: str) -> str:

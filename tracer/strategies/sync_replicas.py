@@ -8,22 +8,24 @@
 Every worker puts its gradients into accumulators beside the variables, with its *local step*. The
 chief takes the mean of the first `workers - backup_workers` of each, updates, and gives every other
 worker a token, with which that begins its next step. What comes from a backup worker after that is
-older than the accumulator's step, and is dropped and counted.
+older than the accumulator's step, and is dropped and counted. Of a table's gradient only rows come,
+each with its id: they meet in a SparseConditionalAccumulator.
 
 In TF the update is the work of a queue runner, a further thread of the chief; here it is part of
 the chief's step, so that one step shows all of it. The chief therefore needs no token.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tracer.capture_graph.capture import CapturedStep
 from tracer.capture_graph.state import const, together
 from tracer.model.cluster import DeviceSpec, TaskName
 from tracer.model.graph import Graph, Input, Node, TensorSpec
 from tracer.model.literal import literal_of
-from tracer.strategies.distributed_step import DistributedStep, a_step
-from tracer.strategies.step_parts import Slot, StepParts
+from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.step_parts import INDICES, Slot, StepParts
 
 GLOBAL_STEP, LOCAL_STEP, TOKENS = "global_step", "sync_rep_local_step", "sync_token_q"
 LOCAL_INIT = "local_init"
@@ -45,9 +47,12 @@ class Rounds:
         return str(DeviceSpec(self.worker.job, self.worker.index))
 
 
-def synchronous(step: DistributedStep, rounds: Rounds) -> DistributedStep:
-    """The step of one worker, whose updates an asynchronous one would apply by itself."""
-    made = _Synchronous(step, rounds)
+def synchronous(step: DistributedStep, captured: CapturedStep, rounds: Rounds) -> DistributedStep:
+    """The step of one worker, whose updates an asynchronous one would apply by itself.
+
+    `captured`: that of any of its replicas.
+    """
+    made = _Synchronous(step, captured, rounds)
     token = f"{made.token}:0"
     return replace(step, graph=made.graph(), local_init=LOCAL_INIT, global_step=token)
 
@@ -55,12 +60,13 @@ def synchronous(step: DistributedStep, rounds: Rounds) -> DistributedStep:
 class _Synchronous:
     token = "sync_token"  #: the step that comes next, on the worker
 
-    def __init__(self, step: DistributedStep, rounds: Rounds) -> None:
+    def __init__(self, step: DistributedStep, captured: CapturedStep, rounds: Rounds) -> None:
         self._step = step
         self._rounds = rounds
-        self._parts = StepParts(a_step(step.replicas))
+        self._parts = StepParts(captured)
         self._built = step.graph
         self._accumulators = self._named()
+        self._means = self._taken()
 
     def graph(self) -> Graph:
         step, updates = self._step, self._updates()
@@ -79,14 +85,38 @@ class _Synchronous:
         return Graph([updates.get(n.name, n) for n in (*nodes, *made, *targets)])
 
     def _named(self) -> dict[tuple[str, Input], str]:
-        """(variable, gradient) → the name of its accumulator."""
+        """(variable, gradient) → the name of its accumulator. Ids of rows come with the rows."""
         named: dict[tuple[str, Input], str] = {}
-        for slot in self._parts.gradients:
+        for slot, given in self._parts.gradients.items():
+            if given in self._parts.slices.values():
+                continue
             owner = self._owner(slot)
             known = owner, self._gradient(slot)
             count = sum(variable == owner for variable, _ in named)
             named.setdefault(known, f"{owner}/grad_accum{f'_{count}' if count else ''}")
         return named
+
+    def _ids(self, gradient: Input) -> Input | None:
+        """Of the rows that a gradient has, None where it is whole."""
+        told = self._built[gradient.node].attrs.get(INDICES)
+        return Input.parse(told) if told else None
+
+    def _taken(self) -> Mapping[tuple[str, Input], Input]:
+        """(variable, gradient, or the ids of its rows) → the mean of what came."""
+        taken: dict[tuple[str, Input], Input] = {}
+        for (owner, gradient), name in self._accumulators.items():
+            ids = self._ids(gradient)
+            taken[owner, gradient] = Input(f"{name}/take", 0 if ids is None else 1)
+            if ids is not None:
+                taken[owner, ids] = Input(f"{name}/take")
+        return taken
+
+    def _spec_of(self, variable: str, gradient: Input) -> TensorSpec:
+        """Of a gradient of which there are rows, as if it were whole."""
+        if self._ids(gradient) is None:
+            return self._built[gradient.node].specs[gradient.port]
+        attrs = self._built[variable].attrs
+        return TensorSpec(attrs["dtype"], tuple(attrs["shape"]))
 
     def _owner(self, slot: Slot) -> str:
         """What serves several variables is gathered beside the first."""
@@ -101,17 +131,18 @@ class _Synchronous:
     def _updates(self) -> Mapping[str, Node]:
         """What this worker updates: the chief all, from what it takes; others what is their own."""
         parts = self._parts
-        own = [name for name in parts.updates if not parts.is_trained(parts.owner(name))]
+        own = self._of_statistics()
         kept = {n: self._built[n] for name in own for n in parts.update_of(name)}
         if self._rounds.is_chief:
-            kept |= {name: self._from_taken(self._built[name]) for name in parts.update}
+            here = [name for name in parts.update if name in self._built]
+            kept |= {name: self._from_taken(self._built[name]) for name in here}
         return kept
 
     def _from_taken(self, node: Node) -> Node:
         inputs = list(node.inputs)
         for number, source in enumerate(inputs):
             if (slot := (node.name, number)) in self._parts.gradients:
-                inputs[number] = Input(f"{self._accumulators[self._owner(slot), source]}/take")
+                inputs[number] = self._means[self._owner(slot), source]
         return node.with_(inputs=tuple(inputs))
 
     def _steps(self) -> Iterator[Node]:
@@ -136,33 +167,39 @@ class _Synchronous:
     def _gathering(self) -> Iterator[Node]:
         """An accumulator beside each variable, and what this worker puts in."""
         for (variable, gradient), name in self._accumulators.items():
-            spec = self._built[gradient.node].specs[gradient.port]
+            spec, ids = self._spec_of(variable, gradient), self._ids(gradient)
             attrs = {"dtype": spec.dtype, "shape": list(spec.shape), "shared_name": name}
-            resource = (TensorSpec("resource", ()),)
             yield Node(
                 name,
-                "ResourceConditionalAccumulator",
+                _op("ConditionalAccumulator", ids),
                 attrs={**attrs, "reduction_type": "MEAN", **together(variable)},
-                specs=resource,
+                specs=(TensorSpec("resource", ()),),
             )
-            yield self._beside(
-                name, "apply", "ApplyGradient", (Input(f"{LOCAL_STEP}/Read"), gradient), spec
-            )
+            given = [Input(f"{LOCAL_STEP}/Read"), gradient]
+            if ids is not None:
+                shape = literal_of("int64", list(spec.shape))
+                whole = const(f"{name}/shape", shape, {**together(variable), **_PHASE})
+                yield whole
+                given[1:] = ids, gradient, Input(whole.name)
+            op = _op("AccumulatorApplyGradient", ids)
+            yield self._beside(name, "apply", op, given, spec)
 
     def _deciding(self) -> Iterator[Node]:
         """What the chief does: take, update, count the step, tell the others."""
         for (variable, gradient), name in self._accumulators.items():
-            spec = self._built[gradient.node].specs[gradient.port]
+            spec, ids = self._spec_of(variable, gradient), self._ids(gradient)
             wanted = const(
                 f"{name}/num_required",
                 literal_of("int32", self._rounds.wanted),
                 {**together(variable), **_PHASE},
             )
             yield wanted
-            taken = self._beside(name, "take", "TakeGradient", (Input(wanted.name),), spec)
-            yield taken.with_(specs=(spec,))
-            step = (Input(f"{GLOBAL_STEP}/Read"),)
-            yield self._beside(name, "SetGlobalStep", "SetGlobalStep", step, _STEP)
+            op = _op("AccumulatorTakeGradient", ids)
+            taken = self._beside(name, "take", op, [Input(wanted.name)], spec)
+            yield taken.with_(specs=(spec,)) if ids is None else taken
+            step = [Input(f"{GLOBAL_STEP}/Read")]
+            op = "ResourceAccumulatorSetGlobalStep"
+            yield self._beside(name, "SetGlobalStep", op, step, _STEP)
         one = const(f"{GLOBAL_STEP}/one", literal_of("int64", 1), together(GLOBAL_STEP))
         yield one
         counted = self._assigned(GLOBAL_STEP, "AssignAdd", Input(one.name), "AssignAddVariableOp")
@@ -218,10 +255,8 @@ class _Synchronous:
             yield from (f"{name}/SetGlobalStep" for name in self._accumulators.values())
 
     def _train(self) -> Node:
-        parts, rounds = self._parts, self._rounds
-        trained = {*self._trained()}
-        own = [name for name in parts.updates if name not in trained]
-        ends = [f"{LOCAL_STEP}/Update", *own]
+        rounds = self._rounds
+        ends = [f"{LOCAL_STEP}/Update", *self._of_statistics()]
         if rounds.is_chief:
             ends += [f"{name}/apply" for name in self._accumulators.values()]
             ends += [f"{TOKENS}/EnqueueMany"] * (rounds.workers > 1)
@@ -232,12 +267,17 @@ class _Synchronous:
         parts = self._parts
         return [name for name in parts.updates if parts.is_trained(parts.owner(name))]
 
+    def _of_statistics(self) -> list[str]:
+        """The updates that each worker makes by itself; of a batch without rows there are none."""
+        trained = {*self._trained()}
+        return [n for n in self._parts.updates if n not in trained and n in self._built]
+
     def _beside(
-        self, accumulator: str, name: str, op: str, inputs: tuple[Input, ...], spec: TensorSpec
+        self, accumulator: str, name: str, op: str, inputs: Sequence[Input], spec: TensorSpec
     ) -> Node:
         return Node(
             f"{accumulator}/{name}",
-            f"ResourceAccumulator{op}",
+            op,
             (Input(accumulator), *inputs),
             attrs={"dtype": spec.dtype, **_PHASE},
         )
@@ -257,6 +297,11 @@ class _Synchronous:
     ) -> Node:
         attrs = {"dtype": "int64", **together(variable), **_PHASE}
         return Node(f"{variable}/{name}", op, (Input(variable), value), attrs=attrs)
+
+
+def _op(name: str, ids: Input | None) -> str:
+    """For rows of a gradient TensorFlow has no op on a resource."""
+    return f"Resource{name}" if ids is None else f"Sparse{name}"
 
 
 def _read(variable: str, name: str) -> Node:

@@ -74,7 +74,7 @@ class Training:
             sessions_of(master),
             step,
             next(inputs()),
-            None,
+            workload.evaluation(),
             tracing_of(self.cluster.tracing.recorder, RUN_ID, task, TracePolicy("all")),
             Fit(self.steps, is_chief=role.is_chief, replica=role.replica),
         )

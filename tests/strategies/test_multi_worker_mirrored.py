@@ -1,16 +1,22 @@
 """Workers that only collectives join take the very steps that one replica takes alone."""
 
 from collections.abc import Callable
+from itertools import cycle
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
 
 from tests.clusters import TestCluster, cluster_kind, running_cluster, start_cluster
 from tests.strategies.loss_curve import STEPS, VARIABLES, curve, perceptron
 from tests.strategies.several_clients import Client, Training
+from tracer.capture_graph.capture import Evaluation
+from tracer.capture_graph.optimizers import SGD
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import StrategyError, Topology
+from tracer.workloads.workload import Workload, seeded
 
 __all__ = ["cluster_kind", "start_cluster"]
 
@@ -73,6 +79,35 @@ def test_a_step_sends_from_each_rank_what_a_ring_needs() -> None:
     )
     loss = 4
     assert by_rank == sorted((rank, size) for rank in (0, 1) for size in (S_BYTES, loss))
+
+
+X = torch.randn(8, 3, generator=torch.Generator().manual_seed(4))
+JUDGED = Evaluation((X, X.sum(1, keepdim=True)), functional.mse_loss)
+
+
+def test_the_model_is_judged_with_the_mean_of_all_workers_statistics() -> None:
+    """As TensorFlow reads a SyncOnRead variable from outside of the replicas."""
+    workload = Workload(
+        seeded(lambda: nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1))),
+        functional.mse_loss,
+        SGD(0.1),
+        lambda *_: cycle([JUDGED.batch]),
+        lambda: JUDGED,
+    )
+    spec = cluster_of(2)
+    with running_cluster("near", spec) as cluster:
+        clients = Training(cluster, spec, NAME, workload, 3).run()
+    chief, other = (client.variables for client in clients)
+    module = workload.make_module(0).eval()
+    named = {name: name.replace(".", "/") for name in module.state_dict()}
+    state = {name: chief[key] for name, key in named.items() if key in chief}
+    for name in ("0.running_mean", "0.running_var"):
+        key = named[name]
+        assert not torch.equal(chief[key], other[key])
+        state[name] = (chief[key] + other[key]) / 2
+    module.load_state_dict(state, strict=False)  # nothing reads the counter
+    judged = functional.mse_loss(module(X), JUDGED.batch[1]).item()
+    assert clients[0].fitted.accuracy == pytest.approx(judged, abs=2e-6)
 
 
 def test_what_it_has_no_use_for_is_refused() -> None:

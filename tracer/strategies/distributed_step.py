@@ -21,6 +21,8 @@ class DistributedStep:
     `local_init`, if any, is what every client runs itself once the variables have values. Where an
     update waits for gradients of several clients, `global_step` counts updates, and training ends
     with them: a client may take fewer or more steps than that.
+
+    `meet`, if any, is what every client runs once its steps are over, for who judges them then.
     """
 
     graph: Graph
@@ -34,6 +36,7 @@ class DistributedStep:
     losses: str = ""
     local_init: str = ""
     global_step: str = ""
+    meet: str = ""
 
     @classmethod
     def alone(cls, step: CapturedStep, graph: Graph) -> "DistributedStep":

@@ -10,8 +10,8 @@ those of the gradients, then that of the loss, so that each worker knows that of
 Before the first step rank 0 broadcasts the values of its variables; from then on all copies take
 the same sums, and stay equal bit by bit.
 
-Statistics that no gradient reaches (BatchNorm's) are a worker's own; rank 0's worker evaluates and
-saves with its own.
+Statistics that no gradient reaches (BatchNorm's) are a replica's own. Once the steps are over all
+ranks meet for their mean, and rank 0's worker evaluates with that; it saves with its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from typing import Any
 
 from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import ClusterSpec, TaskName
-from tracer.model.graph import HANDLES, Graph, Input, Node
+from tracer.model.graph import HANDLES, Graph, Input, Node, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
 from tracer.model.option import Option
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
@@ -42,9 +42,10 @@ from tracer.strategies.strategy import (
     refuse,
     shared_inputs,
 )
-from tracer.strategies.values import ON_READ, Copy, DistributedVariable, PerReplica
+from tracer.strategies.values import MEAN, ON_READ, Copy, DistributedVariable, PerReplica
 
-LOCAL_INIT = "local_init"
+LOCAL_INIT, MEET = "local_init", "meet"
+_RESOURCE = TensorSpec("resource", ())
 
 
 class MultiWorkerMirrored(Strategy):
@@ -124,7 +125,10 @@ class Ranks:
 
 
 class _OneOfMany(StepBuilder):
-    """The step of one worker; its statistics are its own, also those of its only device."""
+    """The step of one worker; its statistics are its own, also those of its only device.
+
+    What they are over all ranks, a variable beside the first copy holds once the ranks have met.
+    """
 
     of_one_copy = ON_READ
 
@@ -136,6 +140,7 @@ class _OneOfMany(StepBuilder):
         ranks: Ranks,
     ) -> None:
         self._ranks = ranks
+        self._met = ""
         super().__init__(distribution, steps, shares)
 
     def build(self) -> DistributedStep:
@@ -145,10 +150,50 @@ class _OneOfMany(StepBuilder):
         if 0 not in ranks.own:  # nobody saves or waits for what comes by broadcast
             changed["_local"] = True
         nodes = [
-            node.with_(attrs={**node.attrs, **changed}) if node.op in HANDLES else node
+            node.with_(attrs={**node.attrs, **changed}) if _is_copy(node) else node
             for node in (*step.graph.nodes, *self._broadcast())
         ]
-        return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT)
+        return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT, meet=self._met)
+
+    def _add_evaluation(self, step: CapturedStep) -> None:
+        self._met = self._meet()
+        super()._add_evaluation(step)
+
+    def _is_met(self, variable: DistributedVariable) -> bool:
+        """Whether its value over all ranks is not that of the ranks of this graph."""
+        has_all = len(self._ranks.devices) == len(self._ranks.own)
+        return self._is_own(variable) and variable.aggregation == MEAN and not has_all
+
+    def _seen_from_outside(self, variable: DistributedVariable) -> Input:
+        if self._is_met(variable):
+            return Input(f"{_of_all(variable)}/Read")
+        return super()._seen_from_outside(variable)
+
+    def _meet(self) -> str:
+        """What every worker runs once; its name, empty where there are no statistics."""
+        ends: list[str] = []
+        group = self._group()
+        for variable in filter(self._is_met, self.variables.values()):
+            copies = range(len(variable.copies))
+            own = [Input(self._read(variable, copy)) for copy in copies]
+            with self.builder.name_scope(MEET):
+                mean, *others = group.all_reduce(own, of=variable.name, final_op="Div")
+            self._keep_mean(variable, mean)
+            ends += [f"{_of_all(variable)}/Assign", *(other.node for other in others)]
+        if ends:
+            self.builder.keep(Node(MEET, "NoOp", control_inputs=tuple(ends)))
+        return MEET if ends else ""
+
+    def _keep_mean(self, variable: DistributedVariable, mean: Input) -> None:
+        name, spec, device = _of_all(variable), variable.spec, variable.copies[0].device
+        attrs = {"dtype": spec.dtype, "_class": [f"loc:@{name}"]}
+        shape = {"shape": list(spec.shape), "shared_name": name, "container": ""}
+        for node in (
+            Node(name, "VarHandleOp", attrs={**attrs, **shape, "_local": True}, specs=(_RESOURCE,)),
+            Node(f"{name}/Assign", "AssignVariableOp", (Input(name), mean), attrs=attrs),
+            Node(f"{name}/Read", "ReadVariableOp", (Input(name),), attrs=attrs, specs=(spec,)),
+        ):
+            self._keep(node, device)
 
     def _total(self, losses: PerReplica) -> Input:
         """Over the workers too. All call it the same, be it scaled by their shares or not."""
@@ -166,10 +211,7 @@ class _OneOfMany(StepBuilder):
         """Every copy becomes what rank 0 has, be it first values or those of a checkpoint."""
         before = {node.name for node in self.builder.nodes}
         ranks = self._ranks
-        group = CollectiveGroup(
-            self.builder, ranks.keys, ranks.devices, ranks=ranks.own, between_graphs=True
-        )
-        ends: list[str] = []
+        group, ends = self._group(), list[str]()
         with self.builder.name_scope(LOCAL_INIT):
             for variable in self.variables.values():
                 source = self._source(variable) if 0 in ranks.own else None
@@ -179,6 +221,13 @@ class _OneOfMany(StepBuilder):
                     ends.append(self._assigned(copy, value, variable) if rank else value.node)
         target = Node(LOCAL_INIT, "NoOp", control_inputs=tuple(ends))
         return [*(node for node in self.builder.nodes if node.name not in before), target]
+
+    def _group(self) -> CollectiveGroup:
+        """All ranks, whose collectives are in an order of their own."""
+        ranks = self._ranks
+        return CollectiveGroup(
+            self.builder, ranks.keys, ranks.devices, ranks=ranks.own, between_graphs=True
+        )
 
     def _source(self, variable: DistributedVariable) -> Input:
         """What rank 0 has."""
@@ -199,3 +248,13 @@ class _OneOfMany(StepBuilder):
                 "AssignVariableOp", Input(copy.name), value, name=name, dtype=dtype
             )
         return made.node
+
+
+def _of_all(variable: DistributedVariable) -> str:
+    """What holds the value over all ranks, of a variable of which each rank has its own."""
+    return f"{variable.name}/of_all"
+
+
+def _is_copy(node: Node) -> bool:
+    """Not what a worker has for itself."""
+    return node.op in HANDLES and not node.attrs.get("_local")

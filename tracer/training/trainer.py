@@ -165,6 +165,9 @@ class Trainer(ClientLoop):
         fitted.signatures = self._steps.seen
         fitted.losses = list(self._losses.values())
         fitted.first_step = min(self._losses, default=1)
+        if self._built.meet:  # in its step 1, as clients meet in steps of one number
+            with self._open_session(self._built.graph, NO_TRACING) as session:
+                session.run(self._built.meet)
         if self._evaluation is not None and self._fit.is_chief:
             fitted.accuracy = self._evaluate(self._evaluation)
 

@@ -247,6 +247,35 @@ def test_a_rank_that_is_done_keeps_no_other_waiting(
         assert part in error.message, error.message
 
 
+@pytest.mark.parametrize(
+    ("alone", "says"),
+    [
+        (0, "waits for rank 1 (/job:worker/replica:0/task:1/device:CPU:0), which has come to no"),
+        (1, "rank 1 of group 1 waits in all_reduce of 'x' for other ranks, as worker:0 knows"),
+    ],
+)
+def test_a_step_of_one_rank_alone_ends_with_whom_it_waits_for(
+    start_cluster: Start, alone: int, says: str
+) -> None:
+    between = Between(start_cluster(workers(2), step_timeout_s=0.5), timeout_s=60.0)
+    error = between.run([1, 0] if alone == 0 else [0, 1])[alone][0]
+    assert error.code == "DEADLINE_EXCEEDED"
+    assert says in error.message
+
+
+def test_a_step_that_ends_for_a_lost_piece_names_it(
+    start_cluster: Start, cluster_kind: str
+) -> None:
+    if cluster_kind != "grpc":
+        pytest.skip("tasks of one process lose no request")
+    cluster = start_cluster(workers(2), step_timeout_s=0.5)
+    assert isinstance(cluster.tasks, GrpcTasks)
+    cluster.tasks.let_frames_fail("drop:worker:1@step:2")
+    error = Between(cluster, timeout_s=60.0).run([2, 2])[0][1]
+    assert "rank 0 of group 1 waits in all_reduce of 'x' for piece " in error.message
+    assert "of rank 1 (worker:1)" in error.message
+
+
 def test_ranks_in_different_steps_do_not_add_up(start_cluster: Start) -> None:
     between = Between(start_cluster(workers(2)), timeout_s=5.0)
     between.sessions[1].run("x1:0", {"x1:0": torch.zeros(3)})  # rank 1 is a step ahead

@@ -16,7 +16,7 @@ from tracer.ops.kernel import JoinCollective
 from tracer.record.recorder import NO_RECORDER, Recorder
 from tracer.runtime.collectives_exchange import Exchanges
 from tracer.runtime.collectives_leader import Leader
-from tracer.runtime.collectives_rank import Rank
+from tracer.runtime.collectives_rank import Rank, RankRun
 from tracer.runtime.devices import Device
 from tracer.runtime.interfaces import ExecutionDone, StepError
 
@@ -44,6 +44,7 @@ class Collectives:
         self.recorder: Recorder = NO_RECORDER
         self._lives: dict[str, int] = {}
         self._came: dict[tuple[int, int], tuple[Arrival, TellLeader]] = {}  # by group and rank
+        self.runs: set[RankRun] = set()  #: of this task's ranks, under way
         self._stores: dict[int, Store] = {}
         self._native: dict[tuple[int, int], NativeRank] = {}
         self._lock = threading.Lock()  # of the native ranks
@@ -57,6 +58,12 @@ class Collectives:
 
     def rank(self, collective: Collective) -> JoinCollective:
         return Rank(self, collective, self._lives[collective.device]).join
+
+    def waits_for(self, step_id: int) -> list[str]:
+        """What a step waits for here, in words: ranks that have not come, and pieces."""
+        runs = [run for run in list(self.runs) if run.step_id == step_id]
+        told = [*self.leader.waits_for(step_id), *(run.waits_for() for run in runs)]
+        return list(dict.fromkeys(filter(None, told)))
 
     def arrive_here(self, arrival: Arrival, _: SpanContext, done: ExecutionDone) -> None:
         """A TellLeader, of what this task leads."""

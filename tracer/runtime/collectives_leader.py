@@ -277,6 +277,14 @@ class Leader:
                 if instance.error is None
             ]
 
+    def missing(self, arrival: Arrival) -> str:
+        """Whom a rank that waits here waits for, in words; "" if it waits for nobody."""
+        with self._lock:
+            group = self._groups.get((arrival.group_key, arrival.scope), _Group())
+            mates = group.instances.get(arrival.instance_key, [])
+            held = (self._missing(one) for one in mates if arrival.rank in one.waiting)
+            return next(held, "")
+
     def _missing(self, instance: _Instance) -> str:
         first, now = instance.first, self._now()
         came = sorted(instance.came)

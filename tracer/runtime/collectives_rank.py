@@ -139,11 +139,38 @@ class RankRun:
     def start(self) -> None:
         recorder = self._home.recorder
         self._clock = recorder.now()
+        self._home.runs.add(self)
         self._span = recorder.open(self._site, self._done.context, 0, self._clock)
         try:
             self._tell_leader(self._arrival, self._span.context)
         except StepError as error:
             self._fail(error)
+
+    @property
+    def step_id(self) -> int:
+        """Of the step that it is a part of."""
+        number: int = self._done.step.rendezvous.step_id
+        return number
+
+    def waits_for(self) -> str:
+        """In words: the piece that has not come, or torch, or the ranks; "" if the leader says it.
+
+        Of a graph that all ranks are in, the leader knows which step is meant.
+        """
+        one, leader = self._collective, self._collective.leader
+        waits = f"rank {one.rank} of group {self._group} waits in {one.kind} of {one.of!r} for"
+        if self._execution is None:
+            if self._arrival.scope:
+                return ""
+            here = self._home.leader.missing(self._arrival) if leader == self._home.task else ""
+            return here or f"{waits} other ranks, as {leader} knows, which leads them"
+        if one.algorithm == "native":
+            return f"{waits} torch.distributed"
+        action = self._rank.schedule[max(0, self._next - 1)]
+        source = action.source if isinstance(action, Receive) else one.rank
+        return (
+            f"{waits} piece {action.piece} ({action.phase}) of rank {source} ({one.tasks[source]})"
+        )
 
     def _tell_leader(self, arrival: Arrival, context: SpanContext) -> None:
         leader, home = self._collective.leader, self._home
@@ -302,6 +329,7 @@ class RankRun:
             self._open.pop()
         except IndexError:
             return False
+        self._home.runs.discard(self)
         self._pieces = None
         self._brought.clear()
         return True
@@ -340,13 +368,11 @@ class RankRun:
             node=error.node or node,
             derived=error.derived,
         )
-        if self._exchange is not None:
-            self._exchange.leave()
         self._done(error=own)
         return True
 
     def _abort(self, error: StepError) -> None:
-        """Tells every task of the group that nobody need wait for this rank."""
+        """Tells every task of the group, this one too, that nobody need wait for this rank."""
         assert self._execution is not None
         number, echo = self._execution.number, error.as_derived()
         self._home.abort(number, echo)

@@ -42,7 +42,7 @@ class Worker:
         is_real = isinstance(env.clock, SystemClock)
         now = time.perf_counter_ns if is_real else env.clock.now_ns
         env.collectives.join_task(env.task, env.name, env.recorder, env.devices)
-        self.rendezvous = RendezvousTable(env.name, now, env.collectives.leader.waits_for)
+        self.rendezvous = RendezvousTable(env.name, now, env.collectives.waits_for)
         self._no_rendezvous = NoRendezvous(env.name)
         self.is_finished = False
         self._pid = pid

@@ -107,7 +107,8 @@ export class GraphView {
   update({ trace, step, stage, task, heat, mark, chosen, named }) {
     this.state.heat = heat || "time";
     this.state.sel = chosen ? JSON.parse(chosen) : null;
-    this.state.names = named ? JSON.parse(named) : [];
+    const { of, names } = named ? JSON.parse(named) : {};
+    this.state.names = of && of === this.state.sel?.id ? names : []; // not those of another
     this.source = sourceOf(trace);
     if (step === undefined) return;
     const query = this.queryOf({ step, stage, task });
@@ -485,13 +486,15 @@ export class GraphView {
 mount("#graph-canvas", (host) => new GraphView(host));
 startControls();
 
-/** Callback of pages/graph.py: hands the page's stores to the canvas. */
-export function show(step, stage, task, sel, names) {
-  const host = document.getElementById("graph-canvas");
-  if (!host) return null;
-  Object.assign(host.dataset, {
-    step: step ?? "", stage: stage ?? "", task: task ?? "", chosen: sel ? JSON.stringify(sel) : "",
-    named: names ? JSON.stringify(names) : "",
-  });
+const tell = (data) => {
+  Object.assign(document.getElementById("graph-canvas")?.dataset ?? {}, data);
   return null;
-}
+};
+
+/** Callbacks of pages/graph.py: hand the page's stores to the canvas. */
+export const show = (step, stage, task, sel) => tell({
+  step: step ?? "", stage: stage ?? "", task: task ?? "", chosen: sel ? JSON.stringify(sel) : "",
+});
+
+/** The names of the spans that are selected, which come after the selection. */
+export const name = (found) => tell({ named: found ? JSON.stringify(found) : "" });

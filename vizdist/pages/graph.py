@@ -61,7 +61,7 @@ def layout(library: Library, view: View) -> Component:
                 ],
                 className="graph-body",
             ),
-            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "names")),
+            *(dcc.Store(id=f"graph-{name}") for name in ("drawn", "task", "names", "named")),
         ],
         className="graph-page",
     )
@@ -163,12 +163,14 @@ def register(app: Dash, library: Library) -> None:
         return _facts(trace, found, shown, sel, view.lang) if shown else []
 
     @callback(app, Output("graph-names", "data"), Input("sel", "data"), route)
-    def name_selection(sel: Selection | None, route: Route) -> list[list[str]]:
-        """A loop's spans are more than the canvas knows by id."""
+    def name_selection(sel: Selection | None, route: Route) -> dict[str, Any] | None:
+        """A loop's spans are more than the canvas knows by id; it draws before it is told."""
         if sel is None or sel["type"] not in BY_SPANS:
-            return []
-        return _names_of_spans(library.open(view_of(route).trace), sel["id"])
+            return None
+        names = _names_of_spans(library.open(view_of(route).trace), sel["id"])
+        return {"of": sel["id"], "names": names}
 
-    drawn = Output("graph-drawn", "data")  # so that Dash asks only where the canvas is
-    chosen = (Input("sel", "data"), Input("graph-names", "data"))
-    clientside(app, "graph.mjs", "show", drawn, *now, *chosen)
+    # outputs, so that Dash asks only where the canvas is
+    drawn, named = (Output(f"graph-{name}", "data") for name in ("drawn", "named"))
+    clientside(app, "graph.mjs", "show", drawn, *now, Input("sel", "data"))
+    clientside(app, "graph.mjs", "name", named, Input("graph-names", "data"))

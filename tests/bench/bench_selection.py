@@ -54,7 +54,7 @@ def ops_of(trace: Trace) -> list[str]:
 
 
 def selections(page: Page, ids: list[str], card: str, lit: str) -> dict[str, float]:
-    page.wait_for_function(f"document.querySelector('{card}').textContent")
+    page.wait_for_function(f"() => document.querySelector('{card}').textContent")
     rng = random.Random(5)
     asked = [rng.choice(ids) for _ in range(SELECTIONS)]
     took = sorted(page.evaluate(_SELECT, [one, card, lit]) for one in asked)

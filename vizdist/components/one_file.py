@@ -10,9 +10,8 @@ from pathlib import Path
 import orjson
 
 from vizdist.i18n import Lang
-from vizdist.routes.assets import assets_folder, modules_of
+from vizdist.routes.assets import assets_folder, modules_of, style_of
 
-_URL = re.compile(r'url\("((?!data:)[^"]+)"\)')
 _SPECIFIER = re.compile(r'"\./([\w/]+\.mjs)"')
 
 _DOCUMENT = """<!DOCTYPE html>
@@ -48,7 +47,7 @@ def document(
     ]
     return _DOCUMENT.format(
         title=escape(title),
-        style=_style(folder, styles),
+        style=style_of(folder, styles),
         boot=(folder / "boot.js").read_text(encoding="utf-8"),
         modules=_modules(folder, entry),
         templates="\n".join(templates),
@@ -61,23 +60,10 @@ def _packed(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
 
-def _data_url(kind: str, data: bytes) -> str:
-    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def _style(folder: Path, names: Sequence[str]) -> str:
-    text = "\n".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names)
-    return _URL.sub(lambda found: f'url("{_svg_url(folder / found[1])}")', text)
-
-
-def _svg_url(file: Path) -> str:
-    return _data_url("image/svg+xml", file.read_bytes())
-
-
 def _modules(folder: Path, entry: str) -> str:
     """An import map from the name of each script to its text: a file cannot import another."""
     imports = {}
     for name in modules_of(folder, [entry]):
         text = _SPECIFIER.sub(r'"\1"', (folder / name).read_text(encoding="utf-8"))
-        imports[name] = _data_url("text/javascript", text.encode())
+        imports[name] = f"data:text/javascript;base64,{base64.b64encode(text.encode()).decode()}"
     return orjson.dumps({"imports": imports}).decode()

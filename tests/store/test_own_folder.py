@@ -1,5 +1,6 @@
 """Our own folder: live columns and columns rebuilt from the span files tell the same."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.store.recorded_trace import record_trace
 from tracer.model.trace_folder import COLUMN_LIST, COLUMNS, INDEX, SPANS, Manifest
 from tracer.record.manifest import write_manifest
+from vizdist.store import details
 from vizdist.store.problems import TraceError
 from vizdist.store.trace import Trace, open_trace
 
@@ -40,6 +42,28 @@ def test_one_trace_sent_both_ways_gives_equal_tables(folder: Path) -> None:
     assert len(live) > 20
     assert table(indexed) == table(live)
     assert [row.task for row in indexed.rows] == [row.task for row in live.rows]
+
+
+def test_a_few_spans_are_cut_out_of_their_lines_as_whole_lines_hold_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = open_trace(folder)
+    monkeypatch.setattr(details, "FEW", 0)
+    whole = trace.attributes(range(len(trace)))
+    monkeypatch.undo()
+    monkeypatch.setattr(details, "orjson", None)  # by which whole lines are read
+    assert {place: trace.attributes([place])[place] for place in whole} == whole
+    assert len(whole) == len(trace)
+
+
+def test_a_link_is_not_taken_for_the_span_that_it_leads_to() -> None:
+    trace, one, other = "7" * 32, "0" * 15 + "1", "0" * 15 + "2"
+    link = f'{{"traceId":"{trace}","spanId":"{other}","attributes":[]}}'
+    begins = f'"startTimeUnixNano":"1","links":[{link}]}}'
+    spans = f'{{"traceId":"{trace}","spanId":"{one}",{begins},{link[:-1]},{begins}'
+    line = f'{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{spans}]}}]}}]}}'
+    assert (details._cut_out(line, 2) or {})["links"] == [json.loads(link)]
+    assert details._cut_out(line, 3) is None
 
 
 def test_an_index_is_made_once_and_again_when_its_files_change(folder: Path) -> None:

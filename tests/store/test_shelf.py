@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +74,32 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
     grow(run, FAN_IN - 4)
     [merged] = shelf.read_live(run.folder / COLUMNS)
     assert len(merged) == 4 * FAN_IN
+
+
+def test_what_spans_say_is_read_once_while_their_run_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = GrowingRun(tmp_path / "a.trace")
+    library = Library()
+    trace_id = library.add(run.folder)
+    read: list[int] = []
+    attributes = Trace.attributes
+
+    def counted(trace: Trace, places: Iterable[int]) -> dict[int, dict[str, Any]]:
+        found = attributes(trace, places)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(Trace, "attributes", counted)
+    for turn in range(1, FAN_IN + 2):  # segments are merged in between, so that places change
+        grow(run, 1)
+        trace = library.open(trace_id)
+        ops = np.flatnonzero(trace.all.is_kind("op.run"))
+        told = trace.told(ops)
+        assert set(told) == set(ops.tolist())
+        assert {says["vizdist.op"] for says in told.values()} == {"MatMul"}
+        assert len(ops) == 3 * turn
+    assert read == [3] * (FAN_IN + 1)
 
 
 def test_a_listing_amid_a_merge_is_taken_again(

@@ -49,7 +49,7 @@ class Total(NamedTuple):
 @kept()
 def lookups(trace: Trace) -> Mapping[Key, Lookups]:
     places = np.flatnonzero(trace.all.is_kind("cache.get"))
-    attributes = trace.attributes(places.tolist())
+    attributes = trace.told(places)
     sessions = _sessions(trace, places, attributes)
     found: dict[Key, list[tuple[int, bool, str, int]]] = defaultdict(list)
     spans = trace.all.take(places)

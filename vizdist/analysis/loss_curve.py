@@ -36,7 +36,7 @@ def loss_curve(trace: Trace) -> LossCurve:
         roots = roots[np.unique(np.linspace(0, len(roots) - 1, POINTS).astype(int))]
     lines: dict[str, list[Point]] = defaultdict(list)
     proof: dict[tuple[str, int], int] = {}
-    for place, attributes in trace.attributes(roots.tolist()).items():
+    for place, attributes in trace.told(roots).items():
         loss = attributes.get(LOSS)
         if isinstance(loss, float | int):
             task, number = trace.rows[int(spans.row[place])].task, int(spans.step[place])

@@ -1,6 +1,7 @@
 """All of one span: its columns, and its attributes fetched from the span file on demand."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from tracer.model.trace_folder import Flag
 from vizdist.store.otlp_reader import read_lines
 from vizdist.store.otlp_spans import attributes_of, camel_keys, iterate_spans, span_id_of
 from vizdist.store.spans import Spans
+
+FEW = 16  #: spans of a line that are cut out of it; for more the whole line is read
+_DECODER = json.JSONDecoder()
+_TRACE_ID = '{"traceId":"'
+_BEFORE_ID = len(_TRACE_ID) + 32 + len('",')
 
 FLAG_NAMES = {value: name.lower() for name, value in vars(Flag).items() if isinstance(value, int)}
 
@@ -134,7 +140,7 @@ def raw_spans(
         path = _inside(folder, spans.words["file"][file])
         texts = read_lines(path, member, lines.keys()) if path else {}
         for line, here in lines.items():
-            known = {span_id_of(span): span for span in _spans_of_line(texts.get(line, b""))}
+            known = _spans_of_line(texts.get(line, b""), {span for _, span in here})
             yield from ((place, known.get(span)) for place, span in here)
 
 
@@ -145,7 +151,34 @@ def _inside(folder: Path, name: str) -> Path | None:
     return path if is_there else None
 
 
-def _spans_of_line(text: bytes) -> Iterator[Mapping[str, Any]]:
+def _spans_of_line(text: bytes, ids: Collection[int]) -> dict[int, Mapping[str, Any]]:
+    """The spans of these ids, if they are there. A few are cut out: a line may hold hundreds."""
+    line = text.decode() if len(ids) <= FEW and text.isascii() else ""
+    found: dict[int, Mapping[str, Any]]
+    found = {one: span for one in ids if (span := _cut_out(line, one))}
+    if len(found) < len(ids):
+        found = {span_id_of(span): span for span in _all_of_line(text)}
+    return found
+
+
+def _cut_out(text: str, span: int) -> dict[str, Any] | None:
+    """A span that begins as our writer's do; None for any other. Links begin alike."""
+    ids = f'"spanId":"{span:016x}"'
+    at = text.find(ids)
+    while at >= 0:
+        begin = at - _BEFORE_ID
+        if begin >= 0 and text.startswith(_TRACE_ID, begin):
+            try:
+                found, _ = _DECODER.raw_decode(text, begin)
+            except (ValueError, RecursionError):
+                return None
+            if "startTimeUnixNano" in found:
+                return dict(found)
+        at = text.find(ids, at + 1)
+    return None
+
+
+def _all_of_line(text: bytes) -> Iterator[Mapping[str, Any]]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError:

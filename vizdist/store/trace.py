@@ -30,6 +30,8 @@ __all__ = (
     "open_trace", "reopen_trace",
 )  # fmt: skip
 
+MOST_TOLD = 1 << 14  #: spans whose attributes are remembered
+
 
 @dataclass(frozen=True, slots=True)
 class RowInfo:
@@ -65,6 +67,7 @@ class Trace:
         self.segments = tuple(segments)
         self.all = join_segments(self.segments, tuple(keys))
         self._registered: tuple[frozenset[int], tuple[GraphTable, ...]] = frozenset(), ()
+        self._told: dict[tuple[int, int], dict[str, Any]] = {}  #: by id and start
         self._firsts = list(accumulate(map(len, self.segments), initial=0))
         self.details_folder = path if details_folder is None else details_folder
 
@@ -198,6 +201,18 @@ class Trace:
         found = raw_spans(self.all, places, self.details_folder)
         return {place: attributes_of(raw.get("attributes")) for place, raw in found if raw}
 
+    def told(self, places: Array) -> dict[int, dict[str, Any]]:
+        """The same of the spans of a whole run, remembered while it grows: a span never changes."""
+        spans = self.all.take(places)
+        keys = zip(spans.span.tolist(), spans.start.tolist(), strict=True)
+        key_of = dict(zip(places.tolist(), keys, strict=True))
+        found = {place: self._told[key] for place, key in key_of.items() if key in self._told}
+        read = self.attributes(place for place in key_of if place not in found)
+        if len(self._told) + len(read) > MOST_TOLD:
+            self._told.clear()
+        self._told.update({key_of[at]: says for at, says in read.items() if key_of[at][0]})
+        return found | read
+
     def messages(self, places: Iterable[int]) -> dict[int, str]:
         """What each of these spans says of its failure, by place; "" where nothing is known."""
         found = raw_spans(self.all, places, self.details_folder)
@@ -292,8 +307,8 @@ class Trace:
         return self._registered[1]
 
     def inherit(self, earlier: "Trace") -> None:
-        """Takes over the graphs of this trace when it was shorter; few steps register new ones."""
-        self._registered = earlier._registered
+        """Takes over what was read of this trace when it was shorter."""
+        self._registered, self._told = earlier._registered, earlier._told
 
     def graph(self, step: StepInfo | int | None = None) -> GraphTable | None:
         """The graph that a step ran (None: the first one of the trace); None if there is none."""

@@ -24,11 +24,17 @@ export function boxOf(count, chunks) {
 
 /** Where the ranks stand round a circle, the first at the top, clockwise: [x, y]. */
 export function roundAbout(count, width, height, box) {
-  const [rx, ry] = [(width - box.width) / 2 - 4, (height - box.height) / 2 - 12];
-  return Array.from({ length: count }, (_, at) => {
-    const angle = (at / count) * 2 * Math.PI - Math.PI / 2;
-    return [width / 2 + rx * Math.cos(angle), height / 2 + ry * Math.sin(angle)];
-  });
+  const angles = Array.from({ length: count }, (_, at) => (at / count) * 2 * Math.PI);
+  const across = spread(angles.map(Math.sin), width, box.width / 2 + 4);
+  const down = spread(angles.map((angle) => -Math.cos(angle)), height, box.height / 2 + 12);
+  return angles.map((_, at) => [across[at], down[at]]);
+}
+
+/** Places along a side, the outermost `rim` from its ends: three ranks reach as far as four. */
+function spread(places, side, rim) {
+  const [least, most] = [Math.min(...places), Math.max(...places)];
+  if (most - least < 1e-6) return places.map(() => side / 2);
+  return places.map((one) => rim + ((one - least) / (most - least)) * (side - 2 * rim));
 }
 
 // chunks
@@ -152,7 +158,7 @@ function hopBar(hop, number, place, [y, height], x, at) {
   const round = state.picture.rounds.length === state.picture.hops[place].length ? number + 1 : 0;
   const button = { class: `hop-bar ${hop.phase}${round && round === at ? " now" : ""}`,
     role: "button", tabindex: -1, "data-sel": hop.sel, "aria-label": `c${hop.chunk} ${hop.phase}`,
-    "aria-current": hop.sel === state.sel };
+    "aria-current": [hop.sel, hop.key].includes(state.sel) };
   return element("g", button, [
     bar("wait", x(hop.start), x(hop.came), y, height),
     bar("collective", x(hop.came), x(hop.end), y, height),

@@ -14,6 +14,12 @@ MLP = (
     "--steps", "6", "--in-process",
 )  # fmt: skip
 
+#: four steps of two workers that meet in collectives alone
+WORKERS = (
+    "digits-mlp", "--strategy", "multi_worker_mirrored", "--workers", "2", "--steps", "4",
+    "--in-process",
+)  # fmt: skip
+
 
 class Captured:
     """`captured(WORKLOAD, …)` is the trace of `tracer run WORKLOAD …`.

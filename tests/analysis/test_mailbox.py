@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
+from tests.captured import WORKERS
 from tests.store.sample_trace import EPOCH, PS, WORKER, training_step, write_trace
 from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
@@ -131,6 +132,29 @@ def test_every_recv_and_send_of_a_recorded_loop_is_in_one_mailbox(loop: Trace) -
     assert sum(one.bytes for one in found.traffic.values()) == int(
         recvs.take(~is_client).bytes.sum()
     )
+
+
+def test_pieces_of_collectives_lie_in_mailboxes_of_who_asked_for_them(
+    captured: Callable[..., Path],
+) -> None:
+    trace = open_trace(captured(*WORKERS))
+    step = trace.step(2, "worker:0")
+    hops = trace.spans(step=step, kinds=["collective.hop"])
+    found = mailbox(trace, step)
+    assert sorted(row.key for row in found.pieces) == sorted(hops.text("key").tolist())
+    assert {row.first for row in found.pieces} == {"receiver"}
+    [(source, target)] = {(row.source, row.target) for row in found.pieces}
+    assert ("task:1" in source, "task:0" in target) == (True, True)
+    assert found.traffic[source, target].bytes == hops.bytes.sum()
+
+
+def test_steps_of_workers_that_meet_are_one_step(captured: Callable[..., Path]) -> None:
+    trace = open_trace(captured(*WORKERS))
+    moved = bytes_moved(trace)
+    hops = trace.spans(kinds=["collective.hop"])
+    assert (moved.num_steps, len(trace.steps)) == (4, 8)
+    assert moved.per_step == hops.bytes.sum() / 4
+    assert set(moved.steps_of_tasks.values()) == {4}
 
 
 def test_a_span_of_a_pair_lights_the_key_of_both(opened: Opened) -> None:

@@ -21,6 +21,14 @@ test("no rank stands on another, from two ranks to twelve", () => {
   }
 });
 
+test("three ranks reach as far up and down as four", () => {
+  const box = boxOf(3, 3);
+  const heights = (count) => roundAbout(count, 410, 420, box).map(([, y]) => y);
+  for (const count of [2, 3, 4, 5]) {
+    assert.deepEqual([Math.min(...heights(count)), Math.max(...heights(count))], [45, 375]);
+  }
+});
+
 test("a hop leaves a box at its edge, on the way to where it goes", () => {
   assert.deepEqual(edgeOf([0, 0], [100, 0], { width: 40, height: 20 }), [25, 0]);
   assert.deepEqual(edgeOf([0, 0], [0, -100], { width: 40, height: 20 }), [0, -15]);

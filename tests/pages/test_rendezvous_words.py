@@ -4,11 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.components.reading import text
 from tests.figures.test_mailbox_rows import ROW, row
 from vizdist.analysis.mailbox import Mailbox, Transfer
 from vizdist.analysis.mechanisms.calls import Method
 from vizdist.components.call_table import call_table
+from vizdist.components.mailbox_list import collectives_note, mailbox_list
 from vizdist.components.markup import markup
+from vizdist.components.view import View
 from vizdist.i18n import Lang
 from vizdist.pages.rendezvous import headline, note_of_keys
 from vizdist.store.steps import StepInfo
@@ -32,7 +35,42 @@ def test_only_values_are_counted_as_values() -> None:
     said = words([*VALUES, *DEAD, SIGNAL])
     assert said.startswith("2 of 2 values in step 8 were asked for")
     assert said.endswith("waited longest, 7 ns for w2.")
-    assert words([*DEAD, SIGNAL]) == "No value crossed between devices in step 8."
+    assert words([*DEAD, SIGNAL]) == "No value went through a mailbox in step 8."
+
+
+PIECES = [row(n, first="receiver", wait_ns=n, is_piece=True) for n in (6, 9)]
+
+
+def test_pieces_of_collectives_are_no_values_but_are_told_where_they_are_all() -> None:
+    assert words([*VALUES, *PIECES]) == words(VALUES)
+    assert words(PIECES) == (
+        "2 pieces of collectives went from rank to rank in step 8; "
+        "worker:0 waited longest, 9 ns for w9."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "said"),
+    [
+        ([], 0, ""),
+        (PIECES, 1, "The 1 collective of this step passed 2 pieces, 16 B, to ranks of worker:0"),
+        ([], 4, "The 4 collectives of this step used no mailbox: the library that moved their"),
+    ],
+)
+def test_how_the_values_of_collectives_went_is_said_and_leads_to_them(
+    rows: list[Transfer], count: int, said: str
+) -> None:
+    view = View("rendezvous", "0" * 16, "en")
+    found = text(collectives_note(Mailbox(rows, []), count, "worker:0", view))
+    assert found.startswith(said)
+    assert bool(found) == bool(count)
+
+
+@pytest.mark.parametrize(("rows", "said"), [([], "No mailbox was used."), ([ROW], "No key of")])
+def test_an_empty_list_says_whether_words_or_the_step_left_it_empty(
+    rows: list[Transfer], said: str
+) -> None:
+    assert text(mailbox_list(Mailbox(rows, []), {"words": "nowhere"}, "en")).startswith(said)
 
 
 def test_a_signal_that_never_came_is_still_told() -> None:

@@ -10,13 +10,16 @@ from tracer.model.cluster import DeviceName
 from tracer.model.graph_table import NodeRow, input_node
 from tracer.model.step import RendezvousKey
 from tracer.model.trace_folder import Flag
-from vizdist.analysis.collectives import collectives, hops_of
-from vizdist.analysis.keys import key_of, tensor_title
+from vizdist.analysis.collectives import clients_meet
+from vizdist.analysis.keys import HOP, key_of, tensor_title
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
 VARIABLE_OPS = ("VarHandleOp", "VariableV2", "Variable")
+CROSSING = ("rendezvous.recv", HOP)  #: kinds that get a value from another device
+
+LOCAL = "localhost:"  #: how the task of a run without a cluster begins
 
 Pair = tuple[str, str]  #: sending and receiving device (or task)
 
@@ -59,11 +62,28 @@ class BytesMoved:
         return self.total / self.num_steps if self.num_steps else 0.0
 
     @property
+    def busiest(self) -> tuple[str, float]:
+        """The device that sends most, and how much a step; ("", 0) if none does."""
+        sent: Counter[str] = Counter()
+        for (source, _), count in self.by_device.items():
+            sent[source] += count
+        device, most = max(sent.items(), key=lambda one: one[1], default=("", 0))
+        return device, most / max(self.num_steps, 1)
+
+    @property
     def by_task(self) -> dict[Pair, int]:
         tasks: dict[Pair, int] = {}
         for pair, count in self.by_device.items():
             tasks[_tasks_of(pair)] = tasks.get(_tasks_of(pair), 0) + count
         return tasks
+
+    @property
+    def traffic(self) -> dict[str, float]:
+        """Bytes a step that go into a task from others, or out of it."""
+        found: Counter[str] = Counter()
+        for pair, count in self.by_task.items():
+            found.update(dict.fromkeys(pair, count) if len(set(pair)) > 1 else {})
+        return {task: count / max(self.num_steps, 1) for task, count in found.items()}
 
     @property
     def per_step_of_tasks(self) -> dict[Pair, int]:
@@ -87,9 +107,11 @@ def task_of_device(device: str) -> str:
 
 
 def device_title(device: str) -> str:
-    """`ps:0 CPU:0` of a whole device name."""
-    task = task_of_device(device)
-    return device if task == device else f"{task} {device.rpartition('device:')[2]}"
+    """`ps:0 CPU:0` of a whole device name; `CPU:0` where one task, without a cluster, has all."""
+    task, own = task_of_device(device), device.rpartition("device:")[2]
+    if task.startswith(LOCAL):
+        return own
+    return device if task == device else f"{task} {own}"
 
 
 def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
@@ -101,61 +123,38 @@ def bytes_moved(trace: Trace, step: StepInfo | None = None) -> BytesMoved:
         mask &= ~np.isin(spans.trace_lo, np.array(torn, np.uint64))
     moved = spans.take(mask)
     keys = _keys(moved)
-    tensors = sorted(_tensors(moved, keys), key=lambda tensor: -tensor.bytes)
-    by_device: dict[Pair, int] = {}
-    for tensor in tensors:
-        pair = tensor.source, tensor.target
-        by_device[pair] = by_device.get(pair, 0) + tensor.bytes
-    graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
-    rows = graph.stages.get("placed", ()) if graph else ()
-    steps = 1 if step else len(trace.steps) - len(torn)
     pairs = {code: (key.src_device, key.dst_device) for code, key in keys.items()}
     tasks = {code: _tasks_of(pair) for code, pair in pairs.items()}
-    used = _steps_of(moved, pairs), _steps_of(moved, tasks)
-    _add_hops(trace, step, set(torn), by_device, *used)
-    return BytesMoved(steps, by_device, *used, tuple(tensors), variable_bytes(rows))
-
-
-def _add_hops(
-    trace: Trace,
-    step: StepInfo | None,
-    torn: set[int],
-    by_device: dict[Pair, int],
-    *used: dict[Pair, int],
-) -> None:
-    """What ranks of collectives sent each other, hop by hop; `used`: steps of devices, of tasks."""
-    seen: tuple[dict[Pair, set[int]], ...] = ({}, {})
-    broken = {one.number for one in trace.steps if one.trace_lo in torn}
-    meant = [
-        one
-        for one in collectives(trace)
-        if one.step not in broken and (step is None or one.step == step.number)
-    ]
-    hops = hops_of(trace, (rank for one in meant for rank in one.ranks))
-    for one in meant:
-        places = {rank.number: rank.place for rank in one.ranks}
-        for hop in (hop for rank in one.ranks for hop in hops.get(rank.span, ())):
-            pair = places.get(hop.sender, ""), places.get(hop.receiver, "")
-            if all(pair):
-                by_device[pair] = by_device.get(pair, 0) + hop.bytes
-                for steps, key in zip(seen, (pair, _tasks_of(pair)), strict=True):
-                    steps.setdefault(key, set()).add(one.step)
-    for known, steps in zip(used, seen, strict=True):
-        for pair, numbers in steps.items():
-            known[pair] = max(known.get(pair, 0), len(numbers))
+    recvs = moved.take(~moved.is_kind(HOP))
+    graph = trace.graph(step or trace.steps[-1]) if trace.steps else None
+    rows = graph.stages.get("placed", ()) if graph else ()
+    return BytesMoved(
+        1 if step else _num_steps(trace),
+        _bytes_of(moved, pairs),
+        _steps_of(moved, pairs),
+        _steps_of(moved, tasks),
+        tuple(sorted(_tensors(recvs, keys), key=lambda tensor: -tensor.bytes)),
+        variable_bytes(rows),
+    )
 
 
 def _between_devices(spans: Spans) -> Array:
-    """Recvs inside steps that got a value from another device of the graph."""
+    """What got a value from another device in a step."""
     idle = Flag.CLIENT_EDGE | Flag.ERROR | Flag.UNFINISHED
-    mask: Array = spans.is_kind("rendezvous.recv") & (spans.flags & idle == 0) & (spans.step > 0)
+    mask: Array = spans.is_kind(*CROSSING) & (spans.flags & idle == 0) & (spans.step > 0)
     return mask
 
 
-def _keys(recvs: Spans) -> dict[int, RendezvousKey]:
+def _num_steps(trace: Trace) -> int:
+    """Whole steps of each client; those that all take together count once."""
+    whole = [one.number for one in trace.steps if one.is_whole]
+    return len(set(whole) if clients_meet(trace) else whole)
+
+
+def _keys(moved: Spans) -> dict[int, RendezvousKey]:
     """By code; what is no key of ours is left out."""
-    codes = np.unique(recvs.codes("key")).tolist()
-    found = {code: key_of(recvs.words["key"][code]) for code in codes}
+    codes = np.unique(moved.codes("key")).tolist()
+    found = {code: key_of(moved.words["key"][code]) for code in codes}
     return {code: key for code, key in found.items() if key.src_device}
 
 
@@ -164,14 +163,23 @@ def _tasks_of(pair: Pair) -> Pair:
     return task_of_device(source), task_of_device(target)
 
 
-def _steps_of(recvs: Spans, pairs: Mapping[int, Pair]) -> dict[Pair, int]:
-    """In how many steps a pair was used; `pairs` are by code of key."""
+def _bytes_of(moved: Spans, pairs: Mapping[int, Pair]) -> dict[Pair, int]:
+    """The most first; `pairs` are by code of key."""
+    totals = np.bincount(moved.codes("key"), moved.bytes, len(moved.words["key"]))
+    found: Counter[Pair] = Counter()
+    for code, pair in pairs.items():
+        found[pair] += int(totals[code])
+    return dict(found.most_common())
+
+
+def _steps_of(moved: Spans, pairs: Mapping[int, Pair]) -> dict[Pair, int]:
+    """In how many steps a pair was used."""
     places: dict[Pair, int] = {}
-    of_code = np.full(len(recvs.words["key"]), -1)
+    of_code = np.full(len(moved.words["key"]), -1)
     for code, pair in pairs.items():
         of_code[code] = places.setdefault(pair, len(places))
-    of = of_code[recvs.codes("key")]
-    return {pair: len(np.unique(recvs.trace_lo[of == place])) for pair, place in places.items()}
+    of = of_code[moved.codes("key")]
+    return {pair: len(np.unique(moved.trace_lo[of == place])) for pair, place in places.items()}
 
 
 def _tensors(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> list[Tensor]:
@@ -197,11 +205,11 @@ def _tensors(recvs: Spans, keys: Mapping[int, RendezvousKey]) -> list[Tensor]:
 
 def short_device_titles(devices: Iterable[str]) -> dict[str, str]:
     """What devices are called: by their task where it has only one among these."""
-    distinct = dict.fromkeys(devices)
-    tasks = Counter(map(task_of_device, distinct))
+    task_of = {device: task_of_device(device) for device in devices}
+    tasks = Counter(task_of.values())
     return {
-        device: task if tasks[task := task_of_device(device)] == 1 else device_title(device)
-        for device in distinct
+        device: task if tasks[task] == 1 and not task.startswith(LOCAL) else device_title(device)
+        for device, task in task_of.items()
     }
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.kept import kept
+from vizdist.analysis.keys import HOP
 from vizdist.store.details import hex_id
+from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
 _PREFIX = "collective."
-_HOP = "collective.hop"
 _OWN = "vizdist.collective."
 
 
@@ -36,6 +37,7 @@ class Hop:
     wait_ns: int
     end: int
     bytes: int
+    key: str  #: under which it was asked for
     span: str  #: id
 
 
@@ -118,12 +120,34 @@ def has_collectives(trace: Trace) -> bool:
 @kept()
 def collectives(trace: Trace) -> tuple[Collective, ...]:
     """All that ran in steps, by step and by time."""
-    spans = trace.all
-    kinds = [kind for kind in spans.words["kind"] if kind.startswith(_PREFIX) and kind != _HOP]
-    places = np.flatnonzero(spans.is_kind(*kinds)) if kinds else np.empty(0, np.int64)
-    told = trace.attributes(places.tolist())
+    return _joined(trace, _rank_places(trace))
+
+
+@kept(4)
+def of_step(trace: Trace, number: int) -> tuple[Collective, ...]:
+    """The collectives of one step, in the order in which all had arrived."""
+    places = _rank_places(trace)
+    return _joined(trace, places[trace.all.take(places).step == number])
+
+
+@kept()
+def clients_meet(trace: Trace) -> bool:
+    """Whether clients take each step together: ranks of one collective lie in several tasks."""
+    steps = trace.all.take(_rank_places(trace)).step
+    first = of_step(trace, int(steps[steps > 0][0])) if (steps > 0).any() else ()
+    return any(len({rank.task for rank in one.ranks}) > 1 for one in first)
+
+
+def _rank_places(trace: Trace) -> Array:
+    kinds = [kind for kind in trace.all.words["kind"] if kind.startswith(_PREFIX) and kind != HOP]
+    return np.flatnonzero(trace.all.is_kind(*kinds)) if kinds else np.empty(0, np.int64)
+
+
+def _joined(trace: Trace, places: Array) -> tuple[Collective, ...]:
+    """Ranks that recorded one execution; what they say of it is read from the span files."""
+    told = trace.told(places)
     joined: dict[tuple[str, ...], list[tuple[int, Rank]]] = defaultdict(list)
-    own = spans.take(places)
+    own = trace.all.take(places)
     kind_of, tasks, lanes = own.text("kind"), own.task, own.lane
     for at, place in enumerate(places.tolist()):
         attributes = told.get(place, {})
@@ -182,10 +206,11 @@ def _collective(
 def hops_of(trace: Trace, ranks: Iterable[Rank]) -> Mapping[str, Sequence[Hop]]:
     """Span of a rank → its hops, by time. Their attributes are read from the span files."""
     meant = np.array([int(rank.span, 16) for rank in ranks], np.uint64)
-    is_meant = trace.all.is_kind(_HOP) & np.isin(trace.all.parent, meant)
+    is_meant = trace.all.is_kind(HOP) & np.isin(trace.all.parent, meant)
     places = np.flatnonzero(is_meant)
     told = trace.attributes(places.tolist())
     own = trace.all.take(places)
+    keys = own.text("key")
     found: dict[str, list[Hop]] = defaultdict(list)
     for at, place in sorted(enumerate(places.tolist()), key=lambda one: int(own.start[one[0]])):
         attributes = told.get(place, {})
@@ -196,16 +221,12 @@ def hops_of(trace: Trace, ranks: Iterable[Rank]) -> Mapping[str, Sequence[Hop]]:
             wait_ns=int(own.wait[at]),
             end=int(own.end[at]),
             bytes=int(own.bytes[at]),
+            key=str(keys[at]),
             span=hex_id(int(own.span[at])),
             **numbers,
         )
         found[hex_id(int(own.parent[at]))].append(hop)
     return found
-
-
-def of_step(trace: Trace, number: int) -> list[Collective]:
-    """The collectives of one step, in the order in which all had arrived."""
-    return [one for one in collectives(trace) if one.step == number]
 
 
 @dataclass(frozen=True, slots=True)

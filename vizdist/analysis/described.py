@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vizdist.analysis.bytes_moved import CROSSING
 from vizdist.analysis.keys import tensor_of_key
 from vizdist.analysis.lit import lit_by, on_link
 from vizdist.analysis.selection import BY_SPANS, Selection
@@ -55,7 +56,7 @@ def describe(trace: Trace, selection: Selection, step: int | None) -> Described 
 def _link(trace: Trace, name: str, number: int) -> Described | None:
     """All that went from one device to another in a step, however much that is."""
     here = on_link(trace.all, name) & (trace.all.step == number)
-    recvs = trace.all.take(here & trace.all.is_kind("rendezvous.recv"))
+    recvs = trace.all.take(here & trace.all.is_kind(*CROSSING))
     if not len(recvs):
         return None
     origin = _step_start(trace, number, int(recvs.trace_lo[0]))

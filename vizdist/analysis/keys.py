@@ -3,7 +3,13 @@
 Traces hold keys that are none of ours, or broken; they are told as they stand and name no device.
 """
 
+import re
+
 from tracer.model.step import RendezvousKey
+
+HOP = "collective.hop"  #: kind of the spans in which a rank gets a piece of a collective
+
+_PIECE = re.compile(r"collective_(\d+)_(\d+)_(\w+)_(\d+)")
 
 
 def key_of(text: str) -> RendezvousKey:
@@ -22,7 +28,12 @@ def edge_of(text: str) -> str:
 
 
 def tensor_title(edge_name: str) -> str:
-    """`edge_12_mm1_grad/MatMul` is the output of `mm1_grad/MatMul`."""
+    """`edge_12_mm1_grad/MatMul` is the output of `mm1_grad/MatMul`.
+
+    `collective_1_100_all_gather_0` is piece 0 of instance 100 in group 1: `1.100 all_gather 0`.
+    """
+    if piece := _PIECE.fullmatch(edge_name):
+        return "{}.{} {} {}".format(*piece.groups())
     head, _, rest = edge_name.partition("_")
     number, _, node = rest.partition("_")
     return node if head == "edge" and number.isdigit() and node else edge_name

@@ -1,7 +1,7 @@
 """The mailboxes of a step, one a rendezvous key: who came first, and how long it waited there."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import Pair
 from vizdist.analysis.kept import kept
-from vizdist.analysis.keys import key_of, tensor_title
+from vizdist.analysis.keys import HOP, key_of, tensor_title
 from vizdist.analysis.recv_parts import RecvParts, never_came, recv_parts
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
@@ -26,7 +26,8 @@ _FEEDS = "_recv_"  #: how the nodes are called that take what the client feeds
 class Transfer:
     """One recv. `first`: the value lay there before it was asked for (`sender`), or after.
 
-    `nobody`: no value came. A send that no recv is known to have asked for is `unclaimed`.
+    `nobody`: no value came. A send that no recv is known to have asked for is `unclaimed`. A piece
+    of a collective waited at least as long as it was looked for; how long it lay ready is not told.
 
     `asked_ns` counts from the step's start; the value lay there for `early_ns`, or was waited for
     `wait_ns`. `is_deferred`: it was asked for before its step had begun where the value is made.
@@ -51,6 +52,7 @@ class Transfer:
     key: str
     recv: str  #: span ids
     send: str
+    is_piece: bool = False
 
     @property
     def is_value(self) -> bool:
@@ -86,6 +88,10 @@ class Mailbox:
     client: Sequence[ClientEnd]
 
     @property
+    def pieces(self) -> Sequence[Transfer]:
+        return [row for row in self.rows if row.is_piece]
+
+    @property
     def traffic(self) -> Mapping[Pair, Traffic]:
         found: dict[Pair, Traffic] = {}
         for row in self.rows:
@@ -100,7 +106,7 @@ class Mailbox:
 def mailbox(trace: Trace, step: StepInfo) -> Mailbox:
     """Of one client request."""
     spans = trace.all.take(trace.step_places(step))
-    rows = [*transfers_of(trace, spans, step), *_unclaimed(spans, step)]
+    rows = [*transfers_of(trace, spans, step), *_pieces(spans, step), *_unclaimed(spans, step)]
     rows.sort(key=lambda row: row.asked_ns)
     return Mailbox(rows, list(_client_ends(spans)))
 
@@ -108,10 +114,10 @@ def mailbox(trace: Trace, step: StepInfo) -> Mailbox:
 def crosses(trace: Trace) -> bool:
     """Whether anything went from one device to another, or one task called another."""
     for segment in trace.segments:
-        inner = segment.is_kind("rendezvous.recv") & (
-            (segment.columns["flags"] & Flag.CLIENT_EDGE) == 0
-        )
-        if (inner | segment.is_kind("rpc.client")).any():
+        if any(segment.is_kind(kind).any() for kind in ("rpc.client", HOP)):
+            return True
+        is_inner = (segment.columns["flags"] & Flag.CLIENT_EDGE) == 0
+        if (segment.is_kind("rendezvous.recv") & is_inner).any():
             return True
     return False
 
@@ -196,6 +202,18 @@ def _state(flags: int) -> State:
     if flags & Flag.ERROR:
         return "aborted"
     return "dead" if flags & Flag.DEAD else "done"
+
+
+def _pieces(spans: Spans, step: StepInfo) -> Iterator[Transfer]:
+    """What ranks of collectives asked each other for."""
+    hops = spans.take(spans.is_kind(HOP) & ~spans.has_word("key", ""))
+    waits = np.where(never_came(hops.columns), hops.duration, hops.wait)
+    asked, moved = hops.start - step.start, hops.duration - waits
+    rows = zip(asked.tolist(), waits.tolist(), moved.tolist(), _cells(hops), strict=True)
+    for begun, wait, transfer, cells in rows:
+        row = _transfer(**cells, asked=begun, early=0, wait=wait, transfer=transfer, send=0)
+        came: First = "nobody" if row.first == "nobody" else "receiver"
+        yield replace(row, first=came, is_piece=True)
 
 
 def _unclaimed(spans: Spans, step: StepInfo) -> Iterator[Transfer]:

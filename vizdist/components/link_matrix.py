@@ -23,6 +23,8 @@ FACES: Mapping[str, tuple[Callable[[Traffic], int], Callable[[int], object], flo
 
 def link_matrices(traffic: Mapping[Pair, Traffic], lang: Lang) -> list[Component]:
     """One table a face; `traffic` is by the titles of devices."""
+    if not traffic:
+        return [html.P(t("rendezvous.links.none", lang), className="hint")]
     ends = sorted({end for pair in traffic for end in pair})
     return [_matrix(face, ends, traffic, lang) for face in FACES]
 

@@ -11,7 +11,8 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.keys import edge_of
 from vizdist.analysis.mailbox import ClientEnd, Mailbox, Transfer
-from vizdist.components.cards import HIDDEN, icon, says
+from vizdist.components.cards import HIDDEN, icon, link, rich, says
+from vizdist.components.view import View
 from vizdist.figures.call_lines import time_text
 from vizdist.figures.mailbox_rows import (
     Arranged,
@@ -28,6 +29,7 @@ from vizdist.i18n.units import size
 FEW = 12  #: keys that need no search
 CHART = 300  #: px that a chart has at least
 LETTER = 7  #: px of a time's letter
+TAG = 25  #: px that a tag takes behind the end of a bar
 _MOST_TRANSFER = 56  #: px
 
 
@@ -48,13 +50,24 @@ def mailbox_list(found: Mailbox, look: Look, lang: Lang) -> list[Component]:
     )
     few: dict[str, Any] = {"data-few": ""} if len(found.rows) <= FEW else {}
     rows = [_line(line, scale) for line in shown.lines]
-    none = html.P(t("rendezvous.mail.none_found", lang), className="hint")
-    return [
-        _head(scale),
-        html.Ol(rows, className="mail-rows", **few) if rows else none,
-        _ticks(scale),
-        html.Div([_pager(shown, lang), _client(found.client, lang)], className="mail-foot"),
-    ]
+    foot = html.Div([_pager(shown, lang), _client(found.client, lang)], className="mail-foot")
+    if not rows:
+        why = "none_found" if found.rows else "none"
+        return [html.P(t(f"rendezvous.mail.{why}", lang), className="hint", **few), foot]
+    return [_head(scale), html.Ol(rows, className="mail-rows", **few), _ticks(scale), foot]
+
+
+def collectives_note(found: Mailbox, count: int, task: str, view: View) -> list[Component]:
+    """How the values of a step's collectives went, of which there are `count`."""
+    if not count:
+        return []
+    values = {"pieces": f"{len(found.pieces):,}", "task": task}
+    values |= {"bytes": str(size(sum(row.bytes for row in found.pieces)))}
+    key = f"rendezvous.mail.{'pieces' if found.pieces else 'library'}"
+    told = rich(key, view.lang, count=count, **values)
+    words = [t("shell.pages.collectives", view.lang), icon("right")]
+    way = link(words, f"/t/{view.trace}/collectives", kind="button")
+    return [html.P([html.Span(told), way], className="mail-met")]
 
 
 def _longest_transfer(rows: Iterable[Transfer]) -> int:
@@ -168,9 +181,9 @@ def _chart(line: Line, scale: _Scale) -> Component:
     else:
         end = axis.line + wait
         last = _tag(send, end, "start") if row.first == "receiver" else _cross(end)
-        has_room = wait * CHART > LETTER * len(told) + 40
-        place = (axis.line + wait / 2, "within") if has_room else (end, "behind")
-        label = _label(told, *place)
+        letters = LETTER * len(told)
+        is_within = wait * CHART > letters + 40 or (1 - end) * CHART < letters + TAG
+        label = _label(told, *((axis.line + wait / 2, "within") if is_within else (end, "behind")))
         parts = [_bar("mail-late", axis.line, wait), _tag(recv, axis.line, "middle"), last, label]
     return html.Span(parts, className="mail-chart", style=_line_style(axis))
 
@@ -219,7 +232,8 @@ def _sentence(row: Transfer, scale: _Scale) -> str:
         "time": time_text(row.early_ns if row.first == "sender" else row.wait_ns),
         "transfer": time_text(row.transfer_ns),
     }
-    which = "unclaimed" if row.state == "unclaimed" else row.first
+    which: str = "unclaimed" if row.state == "unclaimed" else row.first
+    which = "piece" if row.is_piece and row.first != "nobody" else which
     return t(f"rendezvous.mail.says.{which}", scale.lang, **values)
 
 

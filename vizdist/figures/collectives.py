@@ -168,4 +168,5 @@ def _hop(hop: Hop, one: Collective) -> Json:
         "phase": hop.phase,
         "chunk": hop.chunk,
         "sel": f"span:{hop.span}",
+        "key": f"key:{hop.key}",
     }

@@ -90,7 +90,7 @@ def register(app: Dash, library: Library) -> None:
         view = view_of(route)
         trace, lang = library.open(view.trace), view.lang
         number = shown_step(trace, step)
-        found = of_step(trace, number) if number is not None else []
+        found = of_step(trace, number) if number is not None else ()
         one = chosen(found, wanted)
         rows = lateness(trace)
         late = lateness_table(rows, number or 0, lang)

@@ -9,8 +9,9 @@ from dash.development.base_component import Component
 from vizdist.analysis.bytes_moved import Pair
 from vizdist.analysis.cache_strips import cache_strips
 from vizdist.analysis.call_sequence import CallSequence, call_sequence
+from vizdist.analysis.collectives import of_step
 from vizdist.analysis.lit_keys import LitKeys, lit_keys
-from vizdist.analysis.mailbox import Mailbox, Traffic, crosses, mailbox
+from vizdist.analysis.mailbox import Mailbox, Traffic, Transfer, crosses, mailbox
 from vizdist.analysis.mechanisms.calls import Method, methods_of, methods_of_run
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.steps import clients_of, shown_step
@@ -19,7 +20,7 @@ from vizdist.components.call_table import call_table
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, bare, rich, says
 from vizdist.components.link_matrix import link_matrices
-from vizdist.components.mailbox_list import mailbox_list
+from vizdist.components.mailbox_list import collectives_note, mailbox_list
 from vizdist.components.toolbar import choice
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.figures.call_lines import besides, call_lines, time_text
@@ -108,8 +109,16 @@ def _request(trace: Trace, step: int | None, task: str | None) -> StepInfo | Non
 
 
 def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
-    """How many values crossed, how many were waited for, and which one longest."""
-    asked = [row for row in found.rows if row.recv and (row.is_value or row.first == "nobody")]
+    """How many values crossed, how many were waited for, and which one longest.
+
+    Pieces of collectives are told only where nothing else crossed, or if they never came.
+    """
+    lone = all(row.is_piece for row in found.rows if row.is_value)
+
+    def is_told(row: Transfer) -> bool:
+        return row.first == "nobody" or (row.is_value and row.is_piece == lone)
+
+    asked = [row for row in found.rows if row.recv and is_told(row)]
     values: dict[str, object] = {"step": f"{step.number:,}", "count": len(asked)}
     lost = sum(row.first == "nobody" for row in asked)
     late = sum(row.first == "receiver" for row in asked)
@@ -122,7 +131,8 @@ def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
     longest = max(asked, key=lambda row: row.wait_ns)
     titles = short_titles(found.rows)
     values |= {"tensor": longest.tensor, "task": titles[longest.target], "late": late}
-    return rich("rendezvous.head.late", lang, time=time_text(longest.wait_ns), **values)
+    key = f"rendezvous.head.{'pieces' if lone else 'late'}"
+    return rich(key, lang, time=time_text(longest.wait_ns), **values)
 
 
 def note_of_keys(found: Mailbox, lang: Lang) -> str:
@@ -140,6 +150,11 @@ def _traffic(found: Mailbox) -> dict[Pair, Traffic]:
 
 def _counted(found: CallSequence | None, lang: Lang) -> str:
     return t("rendezvous.calls.count", lang, count=len(found.calls)) if found else ""
+
+
+def _no_call(trace: Trace, lang: Lang) -> str:
+    """Why a step has no call: it made none, or no step does."""
+    return t(f"rendezvous.calls.{'none_here' if methods_of_run(trace) else 'none'}", lang)
 
 
 def _choice_of_client(trace: Trace, step: StepInfo, lang: Lang) -> list[Component]:
@@ -167,7 +182,8 @@ def register(app: Dash, library: Library) -> None:
         if request is None:
             return [], [], ""
         found = mailbox(trace, request)
-        rows = mailbox_list(found, look or {}, view.lang)
+        met = collectives_note(found, len(of_step(trace, request.number)), request.task, view)
+        rows = [*met, *mailbox_list(found, look or {}, view.lang)]
         return headline(found, request, view.lang), rows, note_of_keys(found, view.lang)
 
     names = ("clients", "links", "caches", "step", "run", "calls-note")
@@ -190,7 +206,7 @@ def register(app: Dash, library: Library) -> None:
             call_table(_methods(trace, request), lang),
             call_table(methods_of_run(trace), lang),
             _counted(found, lang),
-            call_lines(found, lang) if found else {"none": t("rendezvous.calls.none", lang)},
+            call_lines(found, lang) if found else {"none": _no_call(trace, lang)},
         )
 
     @callback(app, Output("rendezvous-lit", "data"), Input("sel", "data"), now[0], route)

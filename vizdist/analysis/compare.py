@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vizdist.analysis.bytes_moved import BytesMoved, Pair, bytes_moved
+from vizdist.analysis.collectives import clients_meet
 from vizdist.analysis.critical_path import critical_path
 from vizdist.analysis.graph_diff import GraphDiff, graph_diff
 from vizdist.analysis.loss_curve import LossCurve, Point, loss_curve
 from vizdist.analysis.path_stretches import stretches
+from vizdist.analysis.replicas import works
 from vizdist.analysis.run_facts import Fact, conditions, outcomes
 from vizdist.analysis.step_split import Lane, TaskSplit, lanes_of_step, split_of_client
 from vizdist.analysis.step_times import step_times
 from vizdist.analysis.steps import step_numbers
+from vizdist.analysis.variables import variables
 from vizdist.store.graphs import GraphTable
 from vizdist.store.trace import StepInfo, Trace
 
+COMMUNICATION = ("transfer", "rpc", "wait")  #: classes of time in which no op runs for it
 LETTERS = "ABCD"  #: one a run, in the order in which they were asked for
 
 
@@ -25,6 +29,15 @@ class PathKey(NamedTuple):
 
     name: str
     part: str  #: one of step_split.CLASSES
+
+
+class Held(NamedTuple):
+    """What a step works with; `copies` of its variables lie on all devices, `bytes` are theirs."""
+
+    devices: int = 0
+    variables: int = 0
+    copies: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,7 @@ class ComparedRun:
     step: StepInfo | None
     split: TaskSplit | None
     lanes: tuple[Lane, ...]
+    held: Held
     path: Mapping[PathKey, int]
     moved: BytesMoved
     loss: LossCurve
@@ -53,6 +67,16 @@ class ComparedRun:
     def took(self) -> int:
         """ns, 0 where no end is known."""
         return self.ended.duration if self.ended else 0
+
+    @property
+    def exposed(self) -> int | None:
+        """ns of the step in which its leader ran no op while values moved or were waited for.
+
+        None where nobody knows whether it ran one.
+        """
+        if self.split is None or not self.split.has_ops:
+            return None
+        return sum(self.split.parts[name] for name in COMMUNICATION)
 
     @property
     def pairs(self) -> dict[Pair, int]:
@@ -111,7 +135,8 @@ def _run(letter: str, trace: Trace, asked: int | None) -> ComparedRun:
         trace,
         step,
         split_of_client(trace, ended) if ended else None,
-        tuple(lanes_of_step(trace, step)) if step else (),
+        _lanes(trace, step) if step else (),
+        _held(trace, step.number) if step else Held(),
         _on_path(trace, ended) if ended else {},
         bytes_moved(trace),
         loss_curve(trace),
@@ -124,6 +149,22 @@ def _shown(trace: Trace, asked: int | None) -> StepInfo | None:
     found = [step for step in trace.steps if step.number == asked]
     found.sort(key=lambda step: not step.is_whole)
     return next(iter(found), None) or step_times(trace).typical
+
+
+def _lanes(trace: Trace, step: StepInfo) -> tuple[Lane, ...]:
+    same = [one for one in trace.steps if one.number == step.number and one.task != step.task]
+    return tuple(lanes_of_step(trace, step, same if clients_meet(trace) else ()))
+
+
+def _held(trace: Trace, number: int) -> Held:
+    requests = [one for one in trace.steps if one.number == number]
+    found = variables(trace, number)
+    return Held(
+        len(works(trace, requests)),
+        len(found),
+        sum(len(one.copies) for one in found),
+        sum(one.bytes * len(one.copies) for one in found),
+    )
 
 
 def _on_path(trace: Trace, step: StepInfo) -> dict[PathKey, int]:

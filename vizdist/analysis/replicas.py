@@ -16,6 +16,7 @@ from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
 from vizdist.analysis.collectives import of_step
 from vizdist.analysis.graph_counts import own_nodes
+from vizdist.analysis.handles import held_by_handles
 from vizdist.analysis.kept import kept
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import union
@@ -182,12 +183,8 @@ def _work(task: str, device: str, own: Spans, nodes: Sequence[NodeRow]) -> Work:
         if row.op not in (*VARIABLE_OPS, *_BESIDE):
             counts[role_of(row)] += 1
     handles = {row.name for row in nodes if row.op in VARIABLE_OPS}
-    sizes = {
-        row.inputs[0].partition(":")[0]: row.bytes
-        for row in nodes
-        if row.op == "ReadVariableOp" and row.inputs
-    }
-    held = sum(size for name, size in sizes.items() if name in handles)
+    sizes = held_by_handles(nodes)
+    held = sum(sizes[name].bytes for name in handles if name in sizes)
     return Work(task, device, len(handles), held, counts, int((ends - starts).sum()), starts, ends)
 
 

@@ -1,18 +1,19 @@
 """How old the values were that gradients were made from: versions missed between read and write."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tracer.model.graph_table import NodeRow, input_node
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
-from vizdist.analysis.step_split import is_update
+from vizdist.analysis.kept import kept
+from vizdist.analysis.step_split import is_update, op_mask
+from vizdist.store.segments import NEVER, Array
 from vizdist.store.spans import Spans
 from vizdist.store.trace import Trace
 
-READS = ("ReadVariableOp", "Identity")
+READS = ("ReadVariableOp", "ResourceGather", "Identity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,41 +36,65 @@ class Staleness:
         return max(self.missed, default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """What read or wrote copies of variables in steps, by the time at which it ended.
+
+    `missed` are the versions that others made between an update and the read of its request; -1
+    where there was no such read, and of reads.
+    """
+
+    places: Array  #: in the trace's table
+    copies: Sequence[tuple[str, str]]  #: (handle, device)
+    copy: Array  #: which one of these
+    writes: Array
+    missed: Array
+
+
+@kept()
+def all_accesses(trace: Trace) -> Accesses:
+    """Joins, per client request and copy of a variable, the version read with the version made."""
+    every = trace.all
+    places = np.flatnonzero(every.is_kind("op.run") & (every.version >= 0) & (every.step > 0))
+    copies, copy = _copies(trace, every.take(places))
+    places, copy = places[copy >= 0], copy[copy >= 0]
+    order = np.argsort(every.take(places).end, kind="stable")
+    places, copy = places[order], copy[order]
+    spans = every.take(places)
+    writes = op_mask(spans, is_update)
+    _, request = np.unique(spans.trace_lo, return_inverse=True)
+    group = request * max(len(copies), 1) + copy
+    first = np.full(int(group.max(initial=-1)) + 1, NEVER)
+    np.minimum.at(first, group[~writes], spans.version[~writes])
+    read = first[group]
+    behind = np.maximum(spans.version - 1 - read, 0)
+    missed = np.where(writes & (read < NEVER), behind, -1)
+    return Accesses(places, copies, copy, writes, missed)
+
+
+def _copies(trace: Trace, ops: Spans) -> tuple[Sequence[tuple[str, str]], Array]:
+    """The copies that ops read or write, and of each op which one; -1: none."""
+    handles = variables_by_node(trace)
+    names, devices = ops.words["name"], ops.words["device"]
+    packed = ops.codes("name").astype(np.int64) * len(devices) + ops.codes("device")
+    distinct, where = np.unique(packed, return_inverse=True)
+    known: dict[tuple[str, str], int] = {}
+    found = []
+    for name, device in (divmod(one, len(devices)) for one in distinct.tolist()):
+        copy = handles.get(names[name], ""), devices[device]
+        found.append(known.setdefault(copy, len(known)) if copy[0] else -1)
+    return tuple(known), np.array(found, np.int64)[where]
+
+
 def staleness(trace: Trace) -> Staleness:
-    """Joins, per client request and variable, the version read with the version written."""
-    spans = trace.all.take(trace.all.is_kind("op.run") & (trace.all.version >= 0))
-    spans = spans.take(spans.step > 0)
-    variable_of = variables_by_node(trace)
-    reads: dict[tuple[int, str], int] = {}
-    updates: list[tuple[tuple[int, str], int, int]] = []
-    for node, op, version, lo, span in _rows(spans):
-        variable = variable_of.get(node)
-        if variable is None:
-            continue
-        if is_update(op):
-            updates.append(((lo, variable), version, span))
-        else:
-            key = lo, variable
-            reads[key] = min(version, reads.get(key, version))
-    missed: Counter[int] = Counter()
-    worst = (-1, 0)
-    for key, version, span in updates:
-        if key in reads:
-            behind = max(0, version - 1 - reads[key])
-            missed[behind] += 1
-            worst = max(worst, (behind, span))
-    variables = {variable for (_, variable), _, _ in updates}
-    return Staleness(dict(sorted(missed.items())), len(variables), worst[1])
-
-
-def _rows(spans: Spans) -> Iterable[tuple[str, str, int, int, int]]:
-    return zip(
-        spans.text("name").tolist(),
-        spans.text("op").tolist(),
-        spans.version.tolist(),
-        spans.trace_lo.tolist(),
-        spans.span.tolist(),
-        strict=True,
+    """Of the updates whose request read the variable before."""
+    found = all_accesses(trace)
+    variables = {found.copies[copy][0] for copy in np.unique(found.copy[found.writes]).tolist()}
+    missed, counts = np.unique(found.missed[found.missed >= 0], return_counts=True)
+    late = found.places[found.missed == missed[-1]] if len(missed) else np.empty(0, np.int64)
+    worst = trace.all.take(late).span.max(initial=0)
+    return Staleness(
+        dict(zip(missed.tolist(), counts.tolist(), strict=True)), len(variables), int(worst)
     )
 
 
@@ -90,9 +115,3 @@ def variables_by_node(trace: Trace) -> dict[str, str]:
 def _variable_of(row: NodeRow, nodes: Mapping[str, NodeRow]) -> str:
     source = nodes.get(input_node(row.inputs[0])) if row.inputs else None
     return source.name if source is not None and source.op in VARIABLE_OPS else ""
-
-
-def histogram(found: Staleness) -> tuple[list[int], list[int]]:
-    """(versions missed, number of updates), with the empty ones in between."""
-    missed = np.arange(found.most + 1).tolist()
-    return missed, [found.missed.get(number, 0) for number in missed]

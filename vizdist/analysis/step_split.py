@@ -30,7 +30,8 @@ from vizdist.store.trace import StepInfo, Trace
 CLASSES = ("compute", "update", "transfer", "rpc", "wait", "queueing", "other")
 
 _WRITES = re.compile(r"(Resource)?(Sparse)?(Apply|Assign|Scatter)")
-_WAITS = re.compile(r"Queue(Enqueue|Dequeue)|(Resource)?AccumulatorTakeGradient|Collective")
+_WAITS = re.compile(r"Queue(Enqueue|Dequeue)|(Resource|Sparse)?AccumulatorTakeGradient|Collective")
+_RUNS = ("executor ", "launch ")  #: lanes of a device on which ops begin
 
 Interval = tuple[Array, Array]  #: starts and ends, ns
 
@@ -54,9 +55,9 @@ class TaskSplit:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What one task did over a step: between two `edges` (ns) the class at a place in CLASSES."""
+    """What a task, or a device, did over a step: from edge to edge (ns) a class of CLASSES."""
 
-    task: str
+    name: str
     edges: Array
     classes: Array
 
@@ -67,14 +68,32 @@ def split_step(trace: Trace, step: StepInfo) -> list[TaskSplit]:
     return [_split(trace, step, task, spans) for task in _tasks(trace, step, spans)]
 
 
-def lanes_of_step(trace: Trace, step: StepInfo) -> list[Lane]:
-    """The same, moment by moment."""
+def lanes_of_step(trace: Trace, step: StepInfo, others: Sequence[StepInfo] = ()) -> list[Lane]:
+    """The same, moment by moment. Where clients take a step together, `others` are theirs of it.
+
+    A task that has the step to itself has a lane for each of its devices.
+    """
     spans = trace.all.take(trace.step_places(step))
-    found = []
-    for task in _tasks(trace, step, spans):
-        intervals = _intervals(trace, spans.take(spans.task == task))
-        found.append(Lane(task, *painted(intervals, step.start, step.end)))
-    return found
+    parts = {task: spans.take(spans.task == task) for task in _tasks(trace, step, spans)}
+    for other in others:
+        held = trace.all.take(trace.step_places(other))
+        parts[other.task] = held.take(held.task == other.task)
+    if len(parts) == 1:
+        parts = _by_device(spans) or parts
+    return [
+        Lane(name, *painted(_intervals(trace, own), step.start, step.end))
+        for name, own in parts.items()
+    ]
+
+
+def _by_device(spans: Spans) -> dict[str, Spans]:
+    """The spans of each device of a task that has several; {} of one."""
+    device_of = np.array([row.lane.partition(" (")[0].rpartition(" ")[2] for row in spans.rows])
+    rows = [row for row in np.unique(spans.row).tolist() if spans.rows[row].lane.startswith(_RUNS)]
+    devices = sorted({str(device_of[row]) for row in rows})
+    if len(devices) < 2:
+        return {}
+    return {device: spans.take(device_of[spans.row] == device) for device in devices}
 
 
 def _tasks(trace: Trace, step: StepInfo, spans: Spans) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -9,12 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tracer.model.cluster import DeviceName
-from tracer.model.graph_table import NodeRow, input_node
+from tracer.model.graph_table import NodeRow
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
+from vizdist.analysis.handles import Held, held_by_handles
 from vizdist.analysis.kept import kept
-from vizdist.analysis.replicas import spans_of
-from vizdist.analysis.staleness import variables_by_node
-from vizdist.analysis.step_split import is_update
+from vizdist.analysis.staleness import all_accesses
 from vizdist.store.details import hex_id
 from vizdist.store.trace import StepInfo, Trace
 
@@ -44,6 +44,11 @@ class Variable:
     copies: tuple[Copy, ...]
 
     @property
+    def is_copied(self) -> bool:
+        """Whether a strategy keeps copies of it; tasks may have variables of one name as well."""
+        return bool(self.synchronization) and len(self.copies) > 1
+
+    @property
     def agrees(self) -> bool | None:
         """Whether all copies have the same bytes; None where that was not told of two or more."""
         told = [copy.print for copy in self.copies if copy.print]
@@ -55,35 +60,31 @@ def variables(trace: Trace, number: int) -> tuple[Variable, ...]:
     """Those that the steps of this number use, largest first."""
     requests = [step for step in trace.steps if step.number == number]
     told = dict(_prints(trace, requests))
-    versions = _versions(trace, requests)
+    versions = _versions(trace, number)
     found: dict[str, Variable] = {}
     for table in {graph.id: graph for step in requests if (graph := trace.graph(step))}.values():
         rows = table.stages.get(table.last_stage, ())
-        sizes = {input_node(row.inputs[0]): row for row in rows if _is_read(row)}
+        held = held_by_handles(rows)
         for row in rows:
             if row.op in VARIABLE_OPS:
-                _add(found, row, sizes.get(row.name), told, versions)
+                _add(found, row, held.get(row.name, Held((), 0)), told, versions)
     return tuple(sorted(found.values(), key=lambda one: (-one.bytes, one.name)))
-
-
-def _is_read(row: NodeRow) -> bool:
-    return row.op in ("ReadVariableOp", "Identity") and bool(row.inputs)
 
 
 def _add(
     found: dict[str, Variable],
     row: NodeRow,
-    read: NodeRow | None,
+    held: Held,
     told: Mapping[tuple[str, str], Copy],
-    versions: Mapping[str, int],
+    versions: Mapping[tuple[str, str], int],
 ) -> None:
     name, place = _base(row), _place(row.device)
-    copy = told.get((row.name, row.device)) or Copy(row.name, place, versions.get(row.name, -1))
+    version = versions.get((row.name, place), -1)
+    copy = told.get((row.name, row.device)) or Copy(row.name, place, version)
     known = found.get(name)
     if known is None:
-        shape = read.specs[0][1] if read and read.specs else ()
         when, how = (str(row.attrs.get(key, "")) for key in ("_synchronization", "_aggregation"))
-        found[name] = Variable(name, shape, read.bytes if read else 0, when, how, (copy,))
+        found[name] = Variable(name, *held, when, how, (copy,))
     elif (copy.name, copy.place) not in {(one.name, one.place) for one in known.copies}:
         found[name] = replace(known, copies=(*known.copies, copy))
 
@@ -133,16 +134,15 @@ def _is_entry(one: Any) -> bool:
     return is_whole and all(map(isinstance, one, kinds))
 
 
-def _versions(trace: Trace, requests: Sequence[StepInfo]) -> Mapping[str, int]:
-    """Handle → newest version that the requests read or wrote."""
-    spans = spans_of(trace, requests)
-    spans = spans.take(spans.is_kind("op.run") & (spans.version >= 0))
-    nodes = variables_by_node(trace)
-    newest: dict[str, int] = {}
-    for node, version in zip(spans.text("name").tolist(), spans.version.tolist(), strict=True):
-        if variable := nodes.get(node):
-            newest[variable] = max(version, newest.get(variable, -1))
-    return newest
+def _versions(trace: Trace, number: int) -> Mapping[tuple[str, str], int]:
+    """(handle, place) → newest version that steps of this number read or made."""
+    every = all_accesses(trace)
+    spans = trace.all.take(every.places)
+    own = spans.step == number
+    newest = np.full(len(every.copies), -1)
+    np.maximum.at(newest, every.copy[own], spans.version[own])
+    pairs = zip(every.copies, newest.tolist(), strict=True)
+    return {(handle, _place(device)): version for (handle, device), version in pairs}
 
 
 def places_of(found: Iterable[Variable]) -> list[str]:
@@ -150,7 +150,25 @@ def places_of(found: Iterable[Variable]) -> list[str]:
     copies = [(one, copy) for one in found for copy in one.copies]
     parted = {copy.place for one, copy in copies if one.agrees is False and _is_odd(one, copy)}
     places = {copy.place for _, copy in copies}
-    return sorted(places, key=lambda place: (place not in parted, _natural(place)))
+    return sorted(places, key=lambda place: (place not in parted, by_number(place)))
+
+
+def read_of(one: Variable) -> Copy | float | str:
+    """What a read from outside of replicas gives: a copy, a reduced number, or only the rule.
+
+    The rule alone is known of NONE, which cannot be read so, and of copies that are no scalars.
+    """
+    if one.synchronization != ON_READ or one.aggregation.startswith("ONLY_FIRST"):
+        return one.copies[0]
+    scalars = [copy.scalar for copy in one.copies if copy.scalar is not None]
+    if one.aggregation == NONE or len(scalars) < len(one.copies):
+        return one.aggregation
+    return sum(scalars) / (len(scalars) if one.aggregation == "MEAN" else 1)
+
+
+def held_by(found: Iterable[Variable], place: str) -> int:
+    """Bytes of the copies that lie there."""
+    return sum(one.bytes for one in found for copy in one.copies if copy.place == place)
 
 
 def _is_odd(one: Variable, copy: Copy) -> bool:
@@ -158,7 +176,7 @@ def _is_odd(one: Variable, copy: Copy) -> bool:
     return one.synchronization != ON_READ and copy.print != one.copies[0].print
 
 
-def _natural(place: str) -> list[tuple[int, str]]:
+def by_number(place: str) -> list[tuple[int, str]]:
     """ps:2 comes before ps:10."""
     parts = re.split(r"(\d+)", place)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
@@ -177,33 +195,36 @@ class Access:
     span: str
 
 
-def accesses(trace: Trace, variable: str) -> list[Access]:
-    """Of one variable, by handle; by time. A version is made by the apply that ends."""
-    nodes = variables_by_node(trace)
-    names = [node for node, handle in nodes.items() if handle == variable]
-    spans = trace.all
-    mask = spans.is_kind("op.run") & (spans.version >= 0) & (spans.step > 0)
-    spans = spans.take(mask & spans.has_word("name", *names))
+def accesses(trace: Trace, of: Copy) -> list[Access]:
+    """Of one copy; by time. A version is made by the apply that ends."""
+    every = all_accesses(trace)
+    meant = [
+        at
+        for at, (handle, device) in enumerate(every.copies)
+        if handle == of.name and _place(device) in ("", of.place)
+    ]
+    own = np.flatnonzero(np.isin(every.copy, meant))
+    spans = trace.all.take(every.places[own])
     clients = {step.trace_lo: step.task for step in trace.steps}
-    reads: dict[int, int] = {}
+    columns = (
+        spans.trace_lo, spans.end, spans.version, spans.step, spans.span,
+        every.writes[own], np.maximum(every.missed[own], 0),
+    )  # fmt: skip
+    read: set[int] = set()
     found = []
-    for at in np.argsort(spans.end, kind="stable").tolist():
-        request, version = int(spans.trace_lo[at]), int(spans.version[at])
-        writes = is_update(str(spans.text("op")[at]))
+    for request, at, version, step, span, writes, missed in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        if writes or request not in read:
+            kind: Literal["read", "apply"] = "apply" if writes else "read"
+            client = clients.get(request, "")
+            found.append(Access(at, client, kind, version, missed, step, hex_id(span)))
         if not writes:
-            if request in reads:
-                continue
-            reads[request] = version
-        missed = max(0, version - 1 - reads.get(request, version - 1)) if writes else 0
-        found.append(
-            Access(
-                int(spans.end[at]),
-                clients.get(request, ""),
-                "apply" if writes else "read",
-                version,
-                missed,
-                int(spans.step[at]),
-                hex_id(int(spans.span[at])),
-            )
-        )
+            read.add(request)
     return found
+
+
+def missed_counts(found: Iterable[Access]) -> list[int]:
+    """How many updates missed no version, one, two … up to the most that one missed."""
+    missed = Counter(one.missed for one in found if one.kind == "apply")
+    return [missed[number] for number in range(max(missed, default=-1) + 1)]

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.analysis.bytes_moved import Pair, short_device_titles
+from vizdist.analysis.bytes_moved import Pair, device_title, short_device_titles
 from vizdist.analysis.compare import ComparedRun, Comparison, PathKey
 from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.step_split import CLASSES
@@ -83,18 +83,22 @@ def bytes_card(found: Comparison, lang: Lang) -> Component:
 
 def _bytes_bar(run: ComparedRun, most: float, lang: Lang) -> Component:
     share = 100 * run.moved.per_step / most if most else 0
-    variables = str(size(run.moved.variable_bytes))
+    bar = html.Span(className="fill-send", style={"width": f"{share:.1f}%"}) if share else None
+    total = html.B(_size(run.moved.per_step) if run.moved.num_steps else "–")
+    return html.Div([run_badge(run.letter), bar, total, *_bytes_notes(run, lang)])
+
+
+def _bytes_notes(run: ComparedRun, lang: Lang) -> list[Component]:
+    """Whether the total is that of a closed form, and what one device has of it."""
+    moved = run.moved
+    variables = str(size(moved.variable_bytes))
     formula = t("compare.bytes.formula", lang, variables=variables)
     why = t("compare.bytes.formula_says", lang)
-    is_exact = run.moved.matches_closed_form
-    return html.Div(
-        [
-            run_badge(run.letter),
-            html.Span(className="fill-send", style={"width": f"{share:.1f}%"}) if share else None,
-            html.B(_size(run.moved.per_step) if run.moved.num_steps else "–"),
-            html.Small(formula, title=why) if is_exact else None,
-        ]
-    )
+    exact = [html.Small(formula, title=why)] if moved.matches_closed_form else []
+    device, sent = moved.busiest
+    values = {"bytes": _size(sent), "device": device_title(device)}
+    busiest = [html.Small(t("compare.bytes.busiest", lang, **values))] if device else []
+    return [*exact, *busiest]
 
 
 def _part(name: str, lang: Lang) -> list[Component | str]:

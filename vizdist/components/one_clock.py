@@ -13,10 +13,10 @@ from vizdist.components.cards import HIDDEN, button, icon, link, says, swatch
 from vizdist.components.run_badge import run_badge
 from vizdist.figures.one_clock import Bar, bars, ticks
 from vizdist.i18n import Lang, t
-from vizdist.i18n.units import duration, micros
+from vizdist.i18n.units import duration, micros, size
 
 AIR = 1.03  #: the clock goes on a little after the longest step
-LANES = 6  #: tasks of a run that are drawn; the others are counted
+LANES = 6  #: of a run that are drawn; the others are counted
 
 
 def clock_card(found: Comparison, lang: Lang) -> Component:
@@ -96,11 +96,13 @@ def _share(ns: float, clock_ns: int) -> str:
 def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> Component:
     step = f"?step={run.step.number}" if run.step else ""
     title = link(run.trace.title, f"/t/{run.trace.id}/summary{step}", kind="cut")
-    name = html.Div([html.B(title), html.Span(_length(run, lang))], className="clock-words")
+    strategy = run.trace.manifest.strategy
+    words = [html.B(title), html.Span(strategy), html.Span(_untimed(run, lang))]
+    name = html.Div(words, className="clock-words")
     lines = [html.Span(style={"left": place}) for place in places]
     end = [html.Span(style={"left": _share(run.took, clock_ns)})] if run.ended else []
     more = len(run.lanes) - LANES
-    rest = [html.Div(t("compare.more_tasks", lang, count=more), className="more")]
+    rest = [html.Div(t("compare.more_lanes", lang, count=more), className="more")]
     return html.Div(
         [
             html.Div([run_badge(run.letter), name], className="clock-name"),
@@ -113,15 +115,39 @@ def _run(run: ComparedRun, clock_ns: int, places: Sequence[str], lang: Lang) -> 
                 ],
                 className="clock-lanes",
             ),
+            html.Dl(_figures(run, lang), className="clock-figures"),
         ],
         className="clock-run",
     )
 
 
-def _length(run: ComparedRun, lang: Lang) -> str:
-    """What of a run there is to see."""
+def _figures(run: ComparedRun, lang: Lang) -> list[Component]:
+    """What a step of a run costs, and what it works with."""
+    if run.step is None:
+        return []
+    held, exposed = run.held, run.exposed
+    found = [
+        ("took", str(duration(run.took)) if run.ended else "–"),
+        ("moved", str(size(run.moved.per_step)) if run.moved.total else "0"),
+        ("exposed", "–" if exposed is None else str(duration(exposed))),
+        ("devices", f"{held.devices:,}"),
+        ("copies", f"{held.copies:,}"),
+    ]
+    values = {"variables": f"{held.variables:,}", "bytes": size(held.bytes)}
+    values |= {"task": run.split.task if run.split else run.step.task}
+    return [
+        html.Div(
+            [html.Dt(t(f"compare.figure.{name}", lang)), html.Dd(value)],
+            title=t(f"compare.figure.{name}_is", lang, **values),
+        )
+        for name, value in found
+    ]
+
+
+def _untimed(run: ComparedRun, lang: Lang) -> str:
+    """What of a run there is to see, if not its step time."""
     if run.step:
-        return str(duration(run.took)) if run.ended else t("compare.unended", lang)
+        return "" if run.ended else t("compare.unended", lang)
     if run.trace.steps:
         return t("compare.no_steps", lang)
     time = str(duration(run.trace.end - run.trace.start))
@@ -135,9 +161,9 @@ def _lane(lane: Lane, clock_ns: int, lang: Lang) -> Component:
     told = [
         f"{t(f'shell.class.{part}', lang)} {micros(ns)} µs" for part, ns in totals.items() if ns
     ]
-    label = says(f"{lane.task}: {', '.join(told)}")
+    label = says(f"{lane.name}: {', '.join(told)}")
     track = html.Div(drawn, className="clock-track", role="img", **label)
-    return html.Div([html.Span(lane.task, className="clock-task"), track], className="clock-lane")
+    return html.Div([html.Span(lane.name, className="clock-task"), track], className="clock-lane")
 
 
 def _bar(bar: Bar, clock_ns: int, lang: Lang) -> Component:

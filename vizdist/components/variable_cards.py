@@ -6,7 +6,18 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from vizdist.analysis.variables import ON_READ, Access, Copy, Variable, places_of
+from vizdist.analysis.variables import (
+    NONE,
+    ON_READ,
+    Access,
+    Copy,
+    Variable,
+    by_number,
+    held_by,
+    missed_counts,
+    places_of,
+    read_of,
+)
 from vizdist.components.cards import Children, rich, says
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
@@ -26,55 +37,95 @@ POLICIES: Sequence[tuple[str, tuple[str, str], tuple[str, str]]] = (
 def headline(found: Sequence[Variable], lang: Lang) -> Children:
     """Whether copies agree; of variables with one copy each, where they lie."""
     told = [one for one in found if one.agrees is not None]
+    untold = sum(one.is_copied and one.agrees is None for one in found)
     if told:
-        own = [one for one in told if not one.agrees and one.synchronization == ON_READ]
-        parted = sum(not one.agrees for one in told) - len(own)
-        counts = {"count": sum(bool(one.agrees) for one in told), "differ": len(own)}
-        if parted:
-            return rich("variables.head.parted", lang, parted=parted, **counts)
-        return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
+        rest = rich("variables.head.and_untold", lang, count=untold) if untold else []
+        return [*_agreement(told, lang), "" if lang == "zh" else " ", *rest]
     places = places_of(found)
-    total = sum(one.bytes * len(one.copies) for one in found)
+    if untold:
+        return rich("variables.head.untold", lang, count=untold, places=len(places))
+    total = sum(one.bytes for one in found)
     values = {"count": len(found), "bytes": size(total)}
     if len(places) == 1:
         return rich("variables.head.one_place", lang, place=places[0], **values)
-    most = max(places, key=lambda place: _held(found, place))
-    share = f"{100 * _held(found, most) / total:.0f}" if total else "0"
+    most = max(places, key=lambda place: held_by(found, place))
+    share = f"{100 * held_by(found, most) / total:.0f}" if total else "0"
     return rich("variables.head.placed", lang, places=len(places), most=most, share=share, **values)
 
 
-def _held(found: Sequence[Variable], place: str) -> int:
-    return sum(one.bytes for one in found for copy in one.copies if copy.place == place)
+def _agreement(told: Sequence[Variable], lang: Lang) -> list[Component | str]:
+    own = [one for one in told if not one.agrees and one.synchronization == ON_READ]
+    parted = sum(not one.agrees for one in told) - len(own)
+    counts = {"count": sum(bool(one.agrees) for one in told), "differ": len(own)}
+    if parted:
+        total = parted + counts["count"]
+        return rich("variables.head.parted", lang, parted=parted, total=total)
+    return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
 
 
 def copies_table(found: Sequence[Variable], shown: str, lang: Lang) -> Component:
     """A row a variable, a column a place; equal bytes have equal prints, joined by a bar."""
     every = places_of(found)
-    places = every[:MOST_PLACES]
+    places = sorted(every[:MOST_PLACES], key=by_number)
     left = len(every) - len(places)
     more = [html.Th(t("variables.copies.more", lang, count=left), scope="col")] if left else []
-    head = html.Tr([html.Td(), *(html.Th(place, scope="col") for place in places), *more])
-    rows = [_row(one, places, one.copies[0].name == shown, lang) for one in found]
-    held = [html.Td(str(size(_held(found, place)))) for place in places]
+    has_copies = any(one.is_copied for one in found)
+    read = [html.Th(t("variables.copies.read", lang), scope="col")] if has_copies else []
+    head = html.Tr([html.Td(), *(html.Th(place, scope="col") for place in places), *more, *read])
+    rows = [
+        html.Tr(
+            [
+                _name(one, one.copies[0].name == shown, lang),
+                *_cells(one, places, lang),
+                *([html.Td()] if more else []),
+                *([html.Td(_read(one, lang), className="read")] if read else []),
+            ],
+            className={True: "equal", False: "apart", None: ""}[one.agrees],
+        )
+        for one in found
+    ]
+    held = [html.Td(str(size(held_by(found, place)))) for place in places]
     foot = html.Tr([html.Th(t("variables.copies.held", lang), scope="row"), *held])
     label = says(t("variables.copies.title", lang))
     parts = [html.Thead(head), html.Tbody(rows), html.Tfoot(foot)]
     return html.Table(parts, className="copies-table", **label)
 
 
-def _row(one: Variable, places: Sequence[str], is_shown: bool, lang: Lang) -> Component:
-    by_place = {copy.place: copy for copy in one.copies}
-    kind = {True: "equal", False: "apart", None: ""}[one.agrees]
+def _name(one: Variable, is_shown: bool, lang: Lang) -> Component:
+    """A button that chooses the variable."""
     shape = "×".join(map(str, one.shape)) or t("variables.copies.scalar", lang)
     rule = f" · {one.synchronization} · {one.aggregation}" if one.synchronization else ""
     data: dict[str, Any] = {
         "data-variable": one.copies[0].name,
         "aria-pressed": str(is_shown).lower(),
     }
-    name = html.Button([html.B(one.name), html.Small(f"{shape} · {size(one.bytes)}{rule}")],
-                       type="button", className="variable", **data)  # fmt: skip
-    cells = [_cell(by_place.get(place), lang) for place in places]
-    return html.Tr([html.Th(name, scope="row"), *cells], className=kind)
+    words = [html.B(one.name), html.Small(f"{shape} · {size(one.bytes)}{rule}")]
+    return html.Th(html.Button(words, type="button", className="variable", **data), scope="row")
+
+
+def _cells(one: Variable, places: Sequence[str], lang: Lang) -> list[Component]:
+    by_place = {copy.place: copy for copy in one.copies}
+    return [_cell(by_place.get(place), lang) for place in places]
+
+
+def _read(one: Variable, lang: Lang) -> Children:
+    """What a read from outside of replicas gives."""
+    given = read_of(one)
+    if isinstance(given, float):
+        return html.B(f"{given:.4g}")
+    if isinstance(given, str):
+        if given == NONE:
+            return html.Span("ValueError", className="no-read")
+        return t(f"variables.read.{given.lower()}", lang)
+    if given.scalar is not None:
+        return html.B(f"{given.scalar:.4g}")
+    return _print(given.print, lang) if given.print else "–"
+
+
+def _print(text: str, lang: Lang) -> Component:
+    shown: dict[str, Any] = {"data-print": text, "role": "img"}
+    label = t("variables.copies.print", lang, print=text)
+    return html.Span(className="print", title=label, **says(label, **shown))
 
 
 def _cell(copy: Copy | None, lang: Lang) -> Component:
@@ -85,10 +136,7 @@ def _cell(copy: Copy | None, lang: Lang) -> Component:
     told = html.Small(" · ".join(filter(None, (value, version))))
     if not copy.print:
         return html.Td(html.Span([html.Span(className="no-print"), told], className="copy"))
-    shown: dict[str, Any] = {"data-print": copy.print, "role": "img"}
-    label = t("variables.copies.print", lang, print=copy.print)
-    mark = html.Span(className="print", title=label, **says(label, **shown))
-    return html.Td(html.Span([mark, told], className="copy"))
+    return html.Td(html.Span([_print(copy.print, lang), told], className="copy"))
 
 
 def policy_table(lang: Lang) -> Component:
@@ -107,8 +155,12 @@ def policy_table(lang: Lang) -> Component:
     return html.Table(parts, className="calls-table policy-table")
 
 
-def stairs_sentence(found: Sequence[Access], variable: str, lang: Lang) -> Children:
-    """How many applies missed versions that others had made since their read."""
+def stairs_sentence(found: Sequence[Access], one: Variable, lang: Lang) -> Children:
+    """How many applies missed versions that others had made since their read; of its first copy."""
+    variable = one.name
+    if len(one.copies) > 1:
+        place = one.copies[0].place
+        variable = t("variables.stairs.copy", lang, variable=one.name, place=place)
     applies = [one for one in found if one.kind == "apply"]
     late = [one for one in applies if one.missed]
     clients = t("variables.stairs.clients", lang, count=len({one.client for one in found}))
@@ -119,3 +171,21 @@ def stairs_sentence(found: Sequence[Access], variable: str, lang: Lang) -> Child
         return rich("variables.stairs.fresh", lang, **values)
     most = max(one.missed for one in late)
     return rich("variables.stairs.stale", lang, late=f"{len(late):,}", most=most, **values)
+
+
+def staleness_bars(found: Sequence[Access], lang: Lang) -> list[Component]:
+    """A bar for each number of versions missed: how many updates missed so many."""
+    counts = missed_counts(found)
+    most = max(counts, default=0)
+    head = html.Div(t("variables.missed.title", lang), className="missed-head")
+    rows = [_missed_row(number, count, most, lang) for number, count in enumerate(counts)]
+    return [head, html.Div(rows, className="missed-rows")] if rows else []
+
+
+def _missed_row(missed: int, count: int, most: int, lang: Lang) -> Component:
+    told = t("variables.missed.row", lang, count=count, missed=missed)
+    width = {"width": f"{100 * count / most:.1f}%"}
+    fill = html.Span(className="fill-update", style=width) if count else None
+    bar = html.Span(fill, className="missed-bar")
+    cells = [html.Span(str(missed)), bar, html.B(f"{count:,}")]
+    return html.Div(cells, className="missed-row", title=told)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.captured import MLP
+from tests.captured import MLP, WORKERS
 from vizdist.analysis.variables import (
     Access,
     Copy,
@@ -13,9 +13,15 @@ from vizdist.analysis.variables import (
     _entries,
     accesses,
     places_of,
+    read_of,
     variables,
 )
-from vizdist.components.variable_cards import headline, policy_table, stairs_sentence
+from vizdist.components.variable_cards import (
+    POLICIES,
+    headline,
+    policy_table,
+    stairs_sentence,
+)
 from vizdist.figures.versions import staircase
 from vizdist.i18n import Lang
 from vizdist.store.trace import Trace, open_trace
@@ -37,6 +43,11 @@ def mirrored(captured: Callable[..., Path]) -> Trace:
 @pytest.fixture(scope="module")
 def on_ps(captured: Callable[..., Path]) -> Trace:
     return open_trace(captured(*MLP))
+
+
+@pytest.fixture(scope="module")
+def on_workers(captured: Callable[..., Path]) -> Trace:
+    return open_trace(captured(*WORKERS))
 
 
 def variable(name: str, prints: list[str], when: str = "ON_WRITE") -> Variable:
@@ -67,15 +78,38 @@ def test_a_variable_on_a_ps_has_one_copy_and_its_version(on_ps: Trace) -> None:
 
 
 def test_each_update_of_a_single_client_follows_its_own_read(on_ps: Trace) -> None:
-    used = accesses(on_ps, "fc1/weight")
+    weight = variables(on_ps, 3)[0]
+    used = accesses(on_ps, weight.copies[0])
     applied = [one for one in used if one.kind == "apply"]
     assert [one.version for one in applied] == list(range(2, 2 + len(applied)))
     assert {one.missed for one in applied} == {0}
-    assert plain(stairs_sentence(used, "fc1/weight", "en")).startswith(f"{len(applied)} updates")
+    assert plain(stairs_sentence(used, weight, "en")).startswith(f"{len(applied)} updates")
     drawn = staircase(used, 3, "en")
     assert drawn is not None
     assert (drawn["clients"], drawn["links"]) == (["worker:0"], [])
     assert [mark["at"] for mark in drawn["marks"]] == sorted(m["at"] for m in drawn["marks"])
+
+
+def test_the_versions_of_a_copy_are_those_of_its_own_worker(on_workers: Trace) -> None:
+    weight = variables(on_workers, 3)[0]
+    assert [copy.place for copy in weight.copies] == ["worker:0", "worker:1"]
+    for copy in weight.copies:
+        used = accesses(on_workers, copy)
+        assert {one.client for one in used} == {copy.place}
+        applied = [one.version for one in used if one.kind == "apply"]
+        assert applied == list(range(applied[0], applied[0] + 4))
+        assert copy.version == applied[2]
+    said = plain(stairs_sentence(accesses(on_workers, weight.copies[0]), weight, "en"))
+    assert said.startswith("4 updates of fc1/weight on worker:0 by 1 client:")
+
+
+def test_copies_that_no_step_printed_are_not_called_equal() -> None:
+    known, half = variable("w", ["a", "a"]), variable("v", ["a", ""])
+    assert plain(headline([known, half], "en")) == (
+        "1 variable is equal on every replica. Of 1 more this step printed no copies."
+    )
+    said = plain(headline([half, variable("u", ["", ""])], "en"))
+    assert said.startswith("2 variables have copies on 2 devices. This step printed none")
 
 
 def test_copies_agree_only_if_all_of_them_were_told() -> None:
@@ -101,7 +135,30 @@ def test_an_update_that_missed_many_versions_is_joined_with_its_read() -> None:
     drawn = staircase(used, 1, "en")
     assert drawn is not None
     assert drawn["links"] == [[0, 4]]
-    assert "at most 3 versions" in plain(stairs_sentence(used, "w", "en"))
+    assert "at most 3 versions" in plain(stairs_sentence(used, variable("w", ["a"]), "en"))
+
+
+@pytest.fixture(scope="module")
+def policies(captured: Callable[..., Path]) -> Trace:
+    return open_trace(captured("variable-policies", "--in-process"))
+
+
+def test_two_replicas_that_write_1_and_2_leave_what_tensorflow_was_seen_to_leave(
+    policies: Trace,
+) -> None:
+    """The table of the page and the golden experiment, from copies that a run printed."""
+    found = {(one.synchronization, one.aggregation): one for one in variables(policies, 2)}
+    assert len(found) == 2 * len(POLICIES)
+    for how, on_write, on_read in POLICIES:
+        for when, (copies, read) in zip(("ON_WRITE", "ON_READ"), (on_write, on_read), strict=True):
+            one = found[when, how]
+            assert ", ".join(f"{copy.scalar:g}" for copy in one.copies) == copies
+            given = read_of(one)
+            number = given.scalar if isinstance(given, Copy) else given
+            assert (f"{number:g}" if isinstance(number, float) else number) == (read or "NONE")
+    assert plain(headline(tuple(found.values()), "en")).startswith(
+        "1 of 4 mirrored variables parted"
+    )
 
 
 def test_the_policies_are_those_that_tensorflow_was_seen_to_have() -> None:

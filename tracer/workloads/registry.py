@@ -18,6 +18,7 @@ from tracer.workloads import (
     pipeline_steps,
     recv_dedup,
     rnn_while,
+    variable_policies,
     wide_deep,
 )
 from tracer.workloads.factory import Factory
@@ -40,6 +41,7 @@ GRAPHS: Mapping[str, Factory] = {
     "pipeline-steps": pipeline_steps.workload,
     "deadlock": deadlock.workload,
     "bad-op": bad_op.workload,
+    "variable-policies": variable_policies.workload,
 }
 WORKLOADS: Mapping[str, Factory] = {**MODULES, **GRAPHS}
 

@@ -24,8 +24,9 @@ def ours(transport: str) -> Peer:
 
 
 def mirrored() -> Peer:
-    """Set up as the only task of a run is."""
-    environment = {**os.environ, **process_settings(1), "PYTHONPATH": str(ROOT)}
+    """A kernel has one thread on either side: two devices compute at once."""
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    environment = {**os.environ, **process_settings(1), **threads, "PYTHONPATH": str(ROOT)}
     return Peer("vizdist", [sys.executable, "-m", "tests.bench.peer_mirrored"], environment)
 
 

@@ -17,9 +17,11 @@ from tracer.ops.kernel import Kernel, OpContext, OpDef
 from tracer.ops.registry import lookup
 from tracer.runtime.devices import make_devices
 from tracer.runtime.prepared import PreparedPartition, prepare
+from tracer.runtime.running_order import in_running_order
 from tracer.runtime.segments import cut_into_segments
 from tracer.runtime.session import DirectSession
 from tracer.runtime.worker_env import WorkerEnv
+from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 
 CPU = str(PS_0.device())
 ENV = WorkerEnv(PS_0, make_devices(PS_0, ["cpu:0"]))
@@ -106,6 +108,21 @@ def test_an_asynchronous_kernel_is_begun_by_a_segment_and_awaited_by_others() ->
     ]
     waiting = {nodes[at].name: segments for at, segments in cut.waiting.items()}
     assert waiting == {"take": (1,), "give": (), "put": (2,)}
+
+
+def test_what_is_packed_for_a_collective_is_given_before_all_else_is_computed() -> None:
+    b = GraphBuilder()
+    x = b.op("Neg", b.const([1.0, 2.0], name="c"), name="x", T="float32")
+    first = b.op("Neg", x, name="first", T="float32")
+    second = b.op("Neg", first, name="second", T="float32")
+    shape = b.const([2], "int32", name="shape")
+    flat = b.op("Reshape", first, shape, name="flat", T="float32")
+    CollectiveGroup(b, CollectiveKeys(), [CPU]).all_reduce([flat], of="first")
+    b.op("Neg", second, name="third", T="float32")
+    graph = b.graph()
+    names = in_running_order(graph, {node.name: lookup(node.op) for node in graph.nodes})
+    [given] = [name for name in names if graph[name].op == "CollectiveReduceV2"]
+    assert names.index("first") < names.index("flat") < names.index(given) < names.index("second")
 
 
 def test_a_value_is_let_go_by_the_segment_that_reads_it_last() -> None:

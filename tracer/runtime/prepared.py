@@ -19,6 +19,7 @@ from tracer.passes.frames import CONTROL_FLOW, ENTERS, ROOT, Frame, Frames
 from tracer.runtime.devices import Device
 from tracer.runtime.gpu_side import GpuSide
 from tracer.runtime.interfaces import StepError
+from tracer.runtime.running_order import in_running_order
 from tracer.runtime.worker_env import WorkerEnv
 
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class PreparedFrame:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPartition:
-    """Nodes in an order where inputs come first, and a `_Send` or what waits follows its source.
+    """Its nodes in running order.
 
     One that `is_straight` has no control flow: it runs each node once. One that `is_async` has
     kernels that wait.
@@ -165,11 +166,6 @@ def prepare(
     )
 
 
-def in_running_order(graph: Graph, is_early: Callable[[Node], bool]) -> list[str]:
-    """Inputs first; of what could be next, those that are early."""
-    return Graph(sorted(graph.nodes, key=lambda node: not is_early(node))).topological()
-
-
 def rendezvous_key(node: Node) -> str:
     """The key of a `_Send` or `_Recv`; the tensor's name for `_Arg` and `_Retval`."""
     attrs = node.attrs
@@ -195,7 +191,7 @@ class _Preparation:
             device.name, device.torch_device, env.resources, env.clock, env.collectives
         )
         self._ops = {node.name: self._op(node) for node in graph.nodes}
-        self._order = in_running_order(graph, self._is_early)
+        self._order = in_running_order(graph, self._ops)
         self._position = {name: i for i, name in enumerate(self._order)}
         self._first_value: dict[str, int] = {}
         self.num_values = 0
@@ -214,10 +210,6 @@ class _Preparation:
     @property
     def is_async(self) -> bool:
         return any(op.is_async for op in self._ops.values())
-
-    def _is_early(self, node: Node) -> bool:
-        """Whether others need not wait for it: a value leaves, or what waits begins to."""
-        return KINDS.get(node.op) is Kind.SEND or self._ops[node.name].is_async
 
     def nodes(self) -> tuple[PreparedNode, ...]:
         return tuple(self._node(self._graph[name], self._ops[name]) for name in self._order)

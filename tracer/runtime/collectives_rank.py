@@ -37,7 +37,9 @@ class Rank:
         self.collective = collective
         self.life = life
         self.schedule = schedule_of(collective)
+        self.num_here = collective.tasks.count(home.task)  #: ranks
         self._sites: dict[tuple[int, int], tuple[int, list[int]]] = {}
+        self._keys: dict[tuple[int, int], tuple[tuple[int, ...], list[str]]] = {}
 
     def join(self, done: StepDone, x: torch.Tensor, group: int, instance: int) -> Cancel:
         run = RankRun(self, done, x, group, instance)
@@ -50,6 +52,21 @@ class Rank:
         if found is None:
             found = self._sites[group, instance] = self._made_sites(group, instance)
         return found
+
+    def keys(self, group: int, instance: int, lives: tuple[int, ...]) -> list[str]:
+        """Under which each action of the schedule hands its piece over."""
+        found = self._keys.get((group, instance))
+        if found is None or found[0] != lives:
+            edge = f"collective_{group}_{instance}"
+            keys = [self._key(edge, action, lives) for action in self.schedule]
+            found = self._keys[group, instance] = lives, keys
+        return found[1]
+
+    def _key(self, edge: str, action: Send | Receive, lives: tuple[int, ...]) -> str:
+        own, devices = self.collective.rank, self.collective.devices
+        source, to = (own, action.to) if isinstance(action, Send) else (action.source, own)
+        name = f"{edge}_{action.phase}_{action.piece}"
+        return str(RendezvousKey(devices[source], lives[source], devices[to], name))
 
     def _made_sites(self, group: int, instance: int) -> tuple[int, list[int]]:
         one = self.collective
@@ -132,6 +149,7 @@ class RankRun:
         self._execution: Execution | None = None
         self._exchange: Exchange | None = None
         self._pieces: Pieces | None = None
+        self._keys: list[str] = []  # of the actions, once all have come
         self._span: OpenSpan | None = None
         self._hop: OpenSpan | None = None
         self._site, self._hop_sites = rank.sites(group, instance)
@@ -211,8 +229,8 @@ class RankRun:
         if self._collective.algorithm == "native":
             self._take_turn(outcome)
             return
-        here = self._collective.tasks.count(self._home.task)
-        self._exchange = self._home.exchanges.enter(outcome.number, here)
+        self._keys = self._rank.keys(self._group, self._instance, outcome.incarnations)
+        self._exchange = self._home.exchanges.enter(outcome.number, self._rank.num_here)
         self._pieces = pieces_of(self._collective, self._brought)
         self._send_on()
         self._ask_or_end(arrived)
@@ -237,22 +255,14 @@ class RankRun:
         assert self._pieces is not None
         schedule = self._rank.schedule
         while self._next < len(schedule) and isinstance(action := schedule[self._next], Send):
+            key, piece = self._keys[self._next], self._pieces.get(action.piece)
             self._next += 1
-            piece = self._pieces.get(action.piece)
             self._sent_bytes += piece.nbytes
-            rank = self._collective.rank
-            self._exchange.send(self._key(action, rank, action.to), piece, self._span_id)
+            self._exchange.send(key, piece, self._span_id)
 
     @property
     def _span_id(self) -> int:
         return self._span.span if self._span is not None else 0
-
-    def _key(self, action: Send | Receive, source: int, to: int) -> str:
-        assert self._execution is not None
-        devices = self._collective.devices
-        edge = f"collective_{self._group}_{self._instance}_{action.phase}_{action.piece}"
-        life = self._execution.incarnations[source]
-        return str(RendezvousKey(devices[source], life, devices[to], edge))
 
     def _ask_or_end(self, end: int) -> None:
         """`end` is when the hop before ended."""
@@ -263,8 +273,8 @@ class RankRun:
         action, site = self._rank.schedule[self._next], self._hop_sites[self._next]
         assert isinstance(action, Receive)
         assert self._span is not None
+        key = self._keys[self._next]
         self._next += 1
-        key = self._key(action, action.source, self._collective.rank)
         recorder = self._home.recorder
         hop = self._hop = recorder.open(site, self._span.context, recorder.key(key), end)
         self._clock = end

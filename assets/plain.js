@@ -1,5 +1,5 @@
-// Elements that no callback is tied to, as vizdist/components/plain.py lists them. A classic script,
-// as Dash looks for its components before any module runs.
+// Elements that no callback is tied to, as vizdist/components/plain.py lists them. A classic
+// script, as Dash looks for its components before any module runs.
 (() => {
   const { Fragment, createElement } = window.React;
   const draw = (part) => {

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Dashboard, axe_faults, overflow
+from tests.captured import MLP
 from vizdist.analysis.collectives import of_step
 from vizdist.analysis.replicas import builds, works
 from vizdist.analysis.variables import variables
@@ -80,13 +81,31 @@ def test_equal_copies_have_equal_prints_and_a_click_shows_the_versions_of_anothe
 ) -> None:
     found = variables(run[0], 2)
     page = open_page("variables")
-    prints = page.locator("#variables-copies [data-print]")
+    prints = page.locator("#variables-copies td:not(.read) [data-print]")
     expect(prints).to_have_count(3 * len(found))
     told = [mark.get_attribute("data-print") for mark in prints.all()]
     assert told == [copy.print for one in found for copy in one.copies]
     expect(page.locator("#variables-copies tr.equal")).to_have_count(len(found))
     page.locator("#variables-copies .variable", has_text="fc2/bias").click()
     expect(page.locator("#variables-stairs-says")).to_contain_text("fc2/bias")
+
+
+def test_tiles_of_a_parameter_server_are_as_large_as_its_variables(
+    captured: Callable[..., Path], serve: Callable[[Path], Dashboard], tab: Tab
+) -> None:
+    folder = captured(*MLP)
+    served = serve(folder)
+    found = variables(open_trace(folder), 3)
+    page = tab(f"{served.url}t/{served.run}/variables?step=3&lang=en")
+    tiles = page.locator(".treemap-tile")
+    expect(tiles).to_have_count(len(found))
+    areas = tiles.evaluate_all("all => all.map((one) => one.offsetWidth * one.offsetHeight)")
+    assert areas[0] / sum(areas) == pytest.approx(
+        found[0].bytes / sum(one.bytes for one in found), abs=0.03
+    )
+    page.locator(".treemap-tile", has_text="fc2/weight").click()
+    expect(page.locator("#variables-stairs-says")).to_contain_text("fc2/weight")
+    expect(page.locator(".missed-row")).to_have_count(1)
 
 
 @pytest.mark.slow

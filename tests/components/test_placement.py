@@ -30,6 +30,13 @@ def test_each_device_has_a_box_and_each_of_its_variables_a_tile() -> None:
     assert getattr(tile, "aria-pressed") == "true"
 
 
+def test_what_every_task_has_for_itself_is_left_to_the_table() -> None:
+    own = tuple(Copy("step", f"worker:{number}", 1) for number in range(2))
+    every = [*VARIABLES, Variable("step", (), 8, "", "", own)]
+    card = placement(every, {}, "w1", "en")
+    assert len(found(card, "treemap-box")) == 2
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_one_device_alone_is_not_called_hot(lang: Lang) -> None:
     said = text(placement(VARIABLES[:1], {"ps:0": 9.0}, "w1", lang)[0])

@@ -19,7 +19,11 @@ LEAST = 0.24  #: share of the width that a device has at least, so that its name
 def placement(
     found: Sequence[Variable], moved: Mapping[str, float], shown: str, lang: Lang
 ) -> list[Component]:
-    """`moved` are bytes a step into and out of each task; `shown` is the variable looked at."""
+    """`moved` are bytes a step into and out of each task; `shown` is the variable looked at.
+
+    What every task has for itself, as its own count of steps, is told by the table of copies alone.
+    """
+    found = [one for one in found if len(one.copies) == 1] or found
     places = places_of(found)
     held = {place: held_by(found, place) for place in places}
     total = sum(held.values())

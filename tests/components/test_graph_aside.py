@@ -50,6 +50,7 @@ def with_reason(reason: str) -> list[NodeRow]:
     "reason",
     [
         *("requested", "colocated", "resource", "metadata", "generator", "default"),
+        "identity",
         *("control_flow", "control_loop", "cost", "cut", "", "odd"),
         *("soft", "replicated", "bf16", "schedule_recvs", "default, folded", "odd, folded"),
     ],

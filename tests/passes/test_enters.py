@@ -5,6 +5,7 @@ from typing import Any
 from tracer.model.cluster import DeviceName
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.registry import lookup
+from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.place import place
 
 NEAR, FAR = DeviceName("worker", 0, "CPU", 0), DeviceName("worker", 1, "CPU", 0)
@@ -29,7 +30,7 @@ def test_an_enter_of_an_enter_goes_to_the_consumer_of_both() -> None:
     entered = ["outer/inner/sum/Enter", "outer/inner/sum/Enter_1"]
     for name in entered:
         b.replace(name, requested_device=str(FAR))
-    placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
+    placed = colocate_control_flow(place(b.graph(), [NEAR, FAR], NEAR, lookup))
     assert {placed[name].device for name in entered} == {str(NEAR)}
 
 
@@ -44,7 +45,7 @@ def test_a_switch_follows_an_enter_that_moves_and_so_does_the_enter_of_its_predi
             b.op("Mul", value, value, name="product")
         predicate = b.op("Enter", p, name="predicate", **frame)
         b.op("Switch", value, predicate, name="switch")
-    placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
+    placed = colocate_control_flow(place(b.graph(), [NEAR, FAR], NEAR, lookup))
     moved = {name: placed[name].device for name in ("value", "predicate", "switch")}
     assert moved == dict.fromkeys(moved, str(FAR))
 
@@ -57,5 +58,5 @@ def test_an_enter_and_the_switch_of_its_value_stay_with_the_switch() -> None:
         value, predicate = (b.op("Enter", each, **frame) for each in (x, p))
     with b.device("/job:worker/task:1"):
         b.op("Switch", value, predicate, name="switch")
-    placed = place(b.graph(), [NEAR, FAR], NEAR, lookup)
+    placed = colocate_control_flow(place(b.graph(), [NEAR, FAR], NEAR, lookup))
     assert {placed[name].device for name in (value.node, predicate.node, "switch")} == {str(FAR)}

@@ -26,7 +26,14 @@ from tracer.passes.describe import describe_graph_file
 from tracer.passes.keys import RECVS
 from tracer.passes.optimizations import schedule
 from tracer.passes.optimizations.schedule import PREFETCH, latest_starts, schedule_recvs
-from tracer.passes.optimize import OPTIMIZATIONS, PLACED, named_passes, optimize, optimize_cut
+from tracer.passes.optimize import (
+    MOVED,
+    OPTIMIZATIONS,
+    PLACED,
+    named_passes,
+    optimize,
+    optimize_cut,
+)
 from tracer.passes.partition import check_partitions, partition_by_device, partition_by_worker
 
 PS, WORKER = "/job:ps/replica:0/task:0/device:CPU:0", "/job:worker/replica:0/task:0/device:CPU:0"
@@ -328,7 +335,7 @@ def test_no_recv_waits_for_what_needs_its_value(graph: Graph) -> None:
 @given(placed_graphs())
 def test_any_graph_can_still_be_cut(graph: Graph) -> None:
     known = {"Op": lookup("AddV2")}
-    placed = optimize(graph, PLACED, lambda name: known.get(name) or lookup(name))
+    placed = optimize(graph, (*PLACED, *MOVED), lambda name: known.get(name) or lookup(name))
     lives = dict.fromkeys((node.device for node in graph.nodes), 1)
     parts = optimize_cut(placed, partition_by_worker(placed, lives), OPTIMIZATIONS)
     for part in parts:

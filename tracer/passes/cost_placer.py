@@ -14,7 +14,6 @@ from tracer.model.graph import HANDLES, Edge, Graph, Node, TensorSpec
 from tracer.ops.infer import infer_specs
 from tracer.ops.kernel import OpDef
 from tracer.passes.colocation import Colocation
-from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.cost_model import Costs
 from tracer.passes.feasible import Feasible, Wish
 from tracer.passes.place import reason_of
@@ -61,9 +60,7 @@ def place_by_cost(
         fits = feasible.asked(node).is_met_by(chosen[node.name])
         return reason_of(node, *groups[node.name], colocation, fits=fits, otherwise="cost")
 
-    return colocate_control_flow(
-        Graph(n.with_(device=str(chosen[n.name]), reason=reason(n)) for n in graph.nodes)
-    )
+    return Graph(n.with_(device=str(chosen[n.name]), reason=reason(n)) for n in graph.nodes)
 
 
 def _beside_consumers(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tracer.model.graph import Graph, GraphError, Node, Partition
 from tracer.model.refusal import did_you_mean
 from tracer.ops.registry import lookup
+from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.optimizations.bf16 import send_bf16
 from tracer.passes.optimizations.fold import fold_constants
 from tracer.passes.optimizations.merge import merge_common_subexpressions
@@ -14,13 +15,15 @@ from tracer.passes.optimizations.replicate import replicate_small_constants
 from tracer.passes.optimizations.rules import Lookup
 from tracer.passes.optimizations.schedule import schedule_recvs
 
-#: on a placed graph
+#: on a placed graph, whose control flow is still where its lines asked for it
 PLACED: Mapping[str, Callable[[Graph, Lookup], Graph]] = {
     "fold_constants": fold_constants,
     "merge_common_subexpressions": merge_common_subexpressions,
     "replicate_small_constants": replicate_small_constants,
-    "send_bf16": send_bf16,
 }
+
+#: once it has moved, and nothing else will
+MOVED: Mapping[str, Callable[[Graph, Lookup], Graph]] = {"send_bf16": send_bf16}
 
 #: on what the cut by worker made of a placed graph
 CUT: Mapping[str, Callable[[Graph, list[Partition]], list[Partition]]] = {
@@ -28,7 +31,7 @@ CUT: Mapping[str, Callable[[Graph, list[Partition]], list[Partition]]] = {
 }
 
 #: what `--passes` may name, in the order in which they run
-OPTIMIZATIONS = (*PLACED, *CUT)
+OPTIMIZATIONS = (*PLACED, *MOVED, *CUT)
 NAMES_TOLD = 20  #: of nodes, by a span
 _ALL = ", ".join(OPTIMIZATIONS)
 
@@ -84,13 +87,22 @@ def _unwatched(_name: str) -> Iterator[Tell]:
 def optimize(
     graph: Graph, passes: Iterable[str], lookup: Lookup = lookup, watch: Watch = _unwatched
 ) -> Graph:
-    """Runs those of the passes that work on a placed graph."""
-    for name in passes:
-        if name in PLACED:
-            with watch(name) as tell:
-                before, graph = graph, PLACED[name](graph, lookup)
-                tell(_change(name, before, graph))
-    return graph
+    """Runs those of the passes that work on a placed graph, and moves control flow to its data.
+
+    That comes after constants were copied to who uses them, as in TF, and before all that depends
+    on what crosses.
+    """
+    asked = tuple(passes)
+
+    def run(among: Mapping[str, Callable[[Graph, Lookup], Graph]], graph: Graph) -> Graph:
+        for name in asked:
+            if name in among:
+                with watch(name) as tell:
+                    before, graph = graph, among[name](graph, lookup)
+                    tell(_change(name, before, graph))
+        return graph
+
+    return run(MOVED, colocate_control_flow(run(PLACED, graph)))
 
 
 def optimize_cut(

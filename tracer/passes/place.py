@@ -11,7 +11,6 @@ from tracer.model.cluster import DeviceName
 from tracer.model.graph import HANDLES, Graph, Node
 from tracer.ops.kernel import OpDef
 from tracer.passes.colocation import Colocation
-from tracer.passes.control_flow import colocate_control_flow
 from tracer.passes.feasible import Feasible, Wish
 
 METADATA = ("Shape", "Size", "Rank")
@@ -29,8 +28,8 @@ def place(
 
     Reasons: `requested` as asked; `soft` beside what it asked; `colocated` with its class;
     `resource` with the variable it uses, whatever it asked for; `metadata` with the input whose
-    shape it reads; `generator` a source, with its consumers; `default` the client's device;
-    `control_flow` with its data.
+    shape it reads; `identity` with the input that it hands on; `generator` a source, with its
+    consumers; `default` the client's device.
     Raises PlacementError naming the node, what it asked for and what there is.
     """
     feasible = Feasible(devices, client_device, lookup, soft=soft)
@@ -46,11 +45,8 @@ def place(
         if len(group) == 1:
             alone += group
     _move_to_neighbours(graph, alone, placed, feasible)
-    return colocate_control_flow(
-        Graph(
-            node.with_(device=placed[node.name][0], reason=placed[node.name][1])
-            for node in graph.nodes
-        )
+    return Graph(
+        node.with_(device=placed[node.name][0], reason=placed[node.name][1]) for node in graph.nodes
     )
 
 
@@ -76,21 +72,36 @@ def reason_of(
 def _move_to_neighbours(
     graph: Graph, alone: list[Node], placed: dict[str, tuple[str, str]], feasible: Feasible
 ) -> None:
-    """TF's two heuristics, for ungrouped nodes whose request leaves the choice.
+    """TF's heuristics, for ungrouped nodes whose request leaves the choice.
 
-    What only reads a shape goes with its input; a source, once all others have their place, goes
-    with its consumers if they share one.
+    What only reads a shape goes with its input, and what only hands it on to one; a source, once
+    all others have their place, goes with its consumers if they share one.
     """
-    sources: dict[str, Node] = {}
-    for node in alone:
+    free = {node.name: node for node in alone}
+    sources = {n: node for n, node in free.items() if not node.inputs and node.op not in HANDLES}
+    order = graph.topological() if free else ()
+    for name in order:
+        node = free.get(name)
+        if node is None or not node.inputs:
+            continue
+        source = node.inputs[0].node
         if node.op in METADATA:
-            _move(node, placed[node.inputs[0].node][0], "metadata", placed, feasible)
-        elif not node.inputs and node.op not in HANDLES:
-            sources[node.name] = node
-    for name in reversed(graph.topological()) if sources else ():
+            _move(node, placed[source][0], "metadata", placed, feasible)
+        elif source not in sources and _hands_on(graph, node):
+            _move(node, placed[source][0], "identity", placed, feasible)
+    for name in reversed(order) if sources else ():
         consumers = {placed[edge.dst][0] for edge in graph.out_edges(name)}
         if name in sources and len(consumers) == 1:
             _move(sources[name], consumers.pop(), "generator", placed, feasible)
+
+
+def _hands_on(graph: Graph, node: Node) -> bool:
+    """Whether it asks for nothing and copies to one consumer, for which its input's line asked."""
+    users = graph.out_edges(node.name)
+    if node.op != "Identity" or node.requested_device or node.control_inputs or len(users) > 1:
+        return False
+    asked = [graph[edge.dst].requested_device for edge in users] or [""]
+    return asked == [graph[node.inputs[0].node].requested_device]
 
 
 def _move(

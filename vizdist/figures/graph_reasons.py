@@ -14,6 +14,7 @@ _KNOWN = (
     "colocated",
     "resource",
     "metadata",
+    "identity",
     "generator",
     "default",
     "control_flow",

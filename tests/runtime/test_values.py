@@ -73,6 +73,26 @@ def test_a_ref_variable_is_a_value_to_whoever_does_not_assign_it(
 
 
 @EXECUTORS
+def test_a_ref_variable_is_read_after_what_its_reader_waits_for(
+    start_cluster: Start, executor: str
+) -> None:
+    b = GraphBuilder()
+    with b.device("/job:ps/task:0"):
+        v = b.op("VariableV2", name="v", dtype="float32", shape=[2])
+        b.op("Assign", v, b.const([1.0, 2.0], name="first"), name="init")
+        more = b.op("AssignAdd", v, b.const([1.0, 1.0], name="one"), name="more")
+    with b.device("/job:worker/task:0"), b.control_dependencies([more]):
+        b.op("Identity", v, name="late", T="float32")
+        b.op("Neg", v, name="minus")
+    session = start_cluster(CLUSTER, executor=executor).session(b.graph())
+    session.run("init")
+    for turn in (1, 2, 3):
+        late, minus = session.run(["late:0", "minus:0"])
+        assert late.tolist() == [1.0 + turn, 2.0 + turn]
+        assert minus.tolist() == [-1.0 - turn, -2.0 - turn]
+
+
+@EXECUTORS
 def test_a_ref_variable_is_a_value_in_a_task_of_its_own(executor: str) -> None:
     graph = Graph(node.with_(requested_device="") for node in reference().nodes)
     with DirectSession(graph, executor=executor) as session:  # type: ignore[arg-type]

@@ -5,12 +5,12 @@ goes to one partition once, however many consumers it has there. A control edge 
 constant.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from tracer.model.dtypes import dtype_of
-from tracer.model.graph import Edge, Graph, GraphError, Input, Node, Partition, TensorSpec
+from tracer.model.graph import REFS, Edge, Graph, GraphError, Input, Node, Partition, TensorSpec
 from tracer.passes.control_flow import (
     NOTHING,
     NOTHING_SPEC,
@@ -103,11 +103,19 @@ class _Cut:
         cut.
         """
         start = next((c for c in node.control_inputs if starts_iteration(self._graph, c)), None)
-        sources = [
-            self._graph[edge.src] if self._place[edge.src] == here else self._receive(edge, start)
+        edges = [
+            edge
             for edge in self._graph.in_edges(node.name)
             if not (edge.is_control and edge.src == start)
         ]
+        far = [edge for edge in edges if self._place[edge.src] != here]
+        reads = [edge for edge in far if self._reads(edge)]
+        had = {edge: self._receive(edge, start) for edge in far if edge not in reads}
+        before = [
+            had[edge].name if edge in had else edge.src for edge in edges if edge not in reads
+        ]
+        had |= {edge: self._read(edge, start, before, node) for edge in reads}
+        sources = [had.get(edge) or self._graph[edge.src] for edge in edges]
         names = [source.name for source in sources]
         if start and any(source.device != node.device for source in sources):
             names.append(start)
@@ -118,6 +126,27 @@ class _Cut:
             ),
             control_inputs=tuple(names[len(node.inputs) :]),
         )
+
+    def _reads(self, edge: Edge) -> bool:
+        """Whether a reference variable crosses, which is then read, rather than a value."""
+        return not edge.is_control and self._graph[edge.src].op in REFS
+
+    def _read(self, edge: Edge, start: str | None, before: Sequence[str], reader: Node) -> Node:
+        """A recv of the reader's own, that begins after all else that the reader waits for.
+
+        The variable is read where it is, by the send: after what the reader waits for there.
+        """
+        dtype = self._dtype(edge)
+        recv_op = "_HostRecv" if is_read_on_host(self._graph, edge, dtype) else "_Recv"
+        recv = self._join(edge, start, dtype, recv_op)
+        sending, receiving = self._parts[self._place[edge.src]], self._parts[self._place[edge.dst]]
+        written = [c for c in reader.control_inputs if self._place[c] == self._place[edge.src]]
+        send = sending.pop()
+        sending.append(send.with_(control_inputs=(*send.control_inputs, *written)))
+        receiving.pop()
+        again = recv.with_(control_inputs=(*recv.control_inputs, *before))
+        receiving.append(again)
+        return again
 
     def _receive(self, edge: Edge, start: str | None) -> Node:
         """The node by which the edge's value is had in its consumer's partition.

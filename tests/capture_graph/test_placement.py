@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.built import graph_alone
 from tests.capture_graph.models import Block, Convolutional, Perceptron, batches, texts
 from tracer.capture_graph.capture import Batch, StepCapture
 from tracer.capture_graph.optimizers import SGD, Adam, AdamW, Optimizer
@@ -16,7 +15,9 @@ from tracer.passes.keys import SENDS
 from tracer.passes.partition import partition_by_worker
 from tracer.passes.place import place
 from tracer.passes.prune import prune
+from tracer.strategies.distribution import Building
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
+from tracer.strategies.strategy import Site
 
 WORKER = TaskName("worker", 1)
 CLUSTER = ClusterSpec.of_counts(ps=2, worker=2)
@@ -26,7 +27,8 @@ DEVICES = [task.device() for task in CLUSTER.tasks()]
 def placed(module: nn.Module, rule: Optimizer, batch: Batch) -> Graph:
     torch.manual_seed(0)
     step = StepCapture(module, functional.cross_entropy, rule).step(batch)
-    assigned = graph_alone(ParameterServerV1(), step, WORKER, CLUSTER)
+    site = Site(WORKER, CLUSTER, options={"sparse": False})
+    assigned = ParameterServerV1().build([step], [1.0], site, Building()).graph
     needed = prune(assigned, step.feeds, (step.loss,), (step.train,), WORKER.device())
     return place(needed, DEVICES, WORKER.device(), lookup)
 

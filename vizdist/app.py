@@ -30,6 +30,7 @@ from vizdist.routes.graph import graph_routes
 from vizdist.routes.library_live import library_live_routes
 from vizdist.routes.live import live_routes
 from vizdist.routes.replay import replay_routes
+from vizdist.routes.runs import run_routes
 from vizdist.routes.search import search_routes
 from vizdist.routes.security import Guard, content_policy
 from vizdist.routes.sql import sql_routes
@@ -123,6 +124,7 @@ def create_app(library: Library, *, url_prefix: str = "/", viewer_token: str = "
     server.include_router(library_live_routes(library))
     server.include_router(search_routes(library))
     server.include_router(upload_routes(library))
+    server.include_router(run_routes(library))
     add_error_answers(server)
     server.add_middleware(
         Guard,

@@ -85,6 +85,8 @@ def test_the_page_says_what_became_of_the_policy_and_every_cell_is_a_recount(
     expect(page.locator("td.now")).to_have_count(8)
     expect(page.locator(".tiles").first).to_contain_text("worker:0")
     assert ends_with_window(page)
+    cut = page.locator("#data-cut")
+    assert cut.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "all of the cut is seen"
     assert not overflow(page)
     assert not axe_faults(page)
 

@@ -1,9 +1,9 @@
-"""Writes what the parsers of both commands say into vizdist/pages/commands.json.
+"""Writes what the dashboard has to know of the runtime, which it does not import.
 
 python -m tests.pages.commands
 
-The Reference page shows it. The dashboard cannot ask the parsers itself: it does not import the
-runtime, whose modules name strategies and passes in their flags.
+vizdist/pages/commands.json   what the parsers of both commands say: the Reference page shows it
+vizdist/store/runnable.json   what `tracer list --json` says: from it a viewer may start a run
 """
 
 import argparse
@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import vizdist.pages
+import vizdist.store
 from tracer.cli import command_parser
+from tracer.workloads.listing import listed
 from vizdist.cli import _parser
 
 FILE = Path(vizdist.pages.__file__).parent / "commands.json"
+RUNNABLE = Path(vizdist.store.__file__).parent / "runnable.json"
 
 
 def commands() -> list[dict[str, Any]]:
@@ -26,6 +29,10 @@ def commands() -> list[dict[str, Any]]:
 
 def text() -> str:
     return json.dumps(commands(), indent=1, ensure_ascii=False) + "\n"
+
+
+def runnable_text() -> str:
+    return json.dumps(listed(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _commands_of(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
@@ -57,3 +64,4 @@ def _argument(action: argparse.Action) -> dict[str, Any]:
 
 if __name__ == "__main__":
     FILE.write_text(text(), encoding="utf-8")
+    RUNNABLE.write_text(runnable_text(), encoding="utf-8")

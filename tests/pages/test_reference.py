@@ -7,7 +7,7 @@ import pytest
 from dash.development.base_component import Component
 
 import vizdist.i18n
-from tests.pages.commands import FILE, text
+from tests.pages.commands import FILE, RUNNABLE, runnable_text, text
 from tests.pages.test_reading_pages import found
 from tests.pages.test_reading_pages import text as said
 from tracer.model.schema import SPAN_KINDS
@@ -25,6 +25,11 @@ def entries(lang: Lang = "en") -> dict[str, Component]:
 def test_the_commands_are_those_of_the_parsers() -> None:
     stale = "run `python -m tests.pages.commands`: flags changed since commands.json was written"
     assert FILE.read_text(encoding="utf-8") == text(), stale
+
+
+def test_what_can_be_started_is_what_the_list_says() -> None:
+    stale = "run `python -m tests.pages.commands`: options changed since runnable.json was written"
+    assert RUNNABLE.read_text(encoding="utf-8") == runnable_text(), stale
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -116,7 +116,11 @@ def _input_time(data: Data) -> Iterator[Sentence]:
     time = input_time(data)
     if time is None:
         return
-    values = {"task": time.task, "share": f"{time.share:.0%}", "each": duration(time.median_ns)}
+    values = {
+        "task": time.task,
+        "share": f"{100 * time.share:.0f} %",
+        "each": duration(time.median_ns),
+    }
     longest = max(time.taken, key=lambda one: one.took_ns)
     yield _sentence("input_time", (longest, *time.taken), **values)
     if not time.is_ahead:

@@ -25,7 +25,7 @@ from vizdist.i18n import Lang, t
 from vizdist.i18n.units import figures
 
 ACROSS = 24  #: examples of a line of the grid
-MOST_MEANS = 6  #: rows of the table of means
+MOST_MEANS = 4  #: rows of the table of means
 
 
 def sentence(said: Sentence, view: View) -> Component:

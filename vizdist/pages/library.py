@@ -12,7 +12,7 @@ from dash.exceptions import PreventUpdate
 
 from vizdist.analysis.overview import Overview, entry_outcome, overview
 from vizdist.analysis.report import problem_text, refusal_text
-from vizdist.components import upload
+from vizdist.components import start_run, upload
 from vizdist.components.callbacks import callback
 from vizdist.components.cards import HIDDEN, chip, empty, icon, link
 from vizdist.components.run_pictures import loss_line, step_dots, task_squares
@@ -35,7 +35,8 @@ Row = tuple[Entry, Overview | TraceError]  #: or why the trace cannot be opened
 def layout(library: Library, view: View) -> Component:
     told: dict[str, Any] = {"data-seen": 0}  # the number of the state that it shows
     runs = html.Div(_runs(library, view), id="library-runs", className="as-one", **told)
-    return html.Div([runs, upload.opener(view.lang)], className="reading library")
+    shelf = html.Div([runs, upload.opener(view.lang)], className="shelf")
+    return html.Div([shelf, start_run.panel(view.lang)], className="reading library")
 
 
 def _runs(library: Library, view: View) -> list[Component]:
@@ -180,6 +181,7 @@ def _how_to_begin(lang: Lang) -> Component:
 def register(app: Dash, library: Library) -> None:
     """Rows are links; finding is done in the browser. What came, grew or ended is shown at once."""
     upload.register(app)
+    start_run.register(app)
 
     told = [Output("library-runs", name) for name in ("children", "data-seen")]
 

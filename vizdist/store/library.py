@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Unpack
 
 from tracer.model.trace_folder import COLUMNS, SPANS, Manifest, manifest_path
-from vizdist.store.index import path_id
+from vizdist.store.index import cache_folder, path_id
 from vizdist.store.liveness import outcome_now
 from vizdist.store.problems import TraceError
 from vizdist.store.shelf import Shelf
@@ -65,6 +65,17 @@ class Library:
                 self._folders.append(path)
                 return ""
             return self._add_trace(path, options)
+
+    def folder_for_runs(self) -> Path:
+        """Where a new run is listed: the first folder of traces, else one of the user's own."""
+        with self._lock:
+            folders = [folder for folder in self._folders if os.access(folder, os.W_OK | os.X_OK)]
+        if folders:
+            return folders[0]
+        own = cache_folder() / "runs"
+        own.mkdir(parents=True, exist_ok=True)
+        self.add(own)
+        return own
 
     def remove(self, path: Path) -> None:
         """Forgets a trace that was added; what lies on disk stays."""

@@ -1,0 +1,90 @@
+"""The panel that starts a run: its parts follow what is chosen, and a run that it starts is real."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import axe_faults, overflow, serving
+from vizdist.store.library import Library
+
+pytestmark = pytest.mark.browser
+Tab = Callable[..., Page]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    yield from serving(Library([tmp_path]))
+
+
+@pytest.fixture
+def library(url: str, tab: Tab) -> Tab:
+    """Opens the Library; its server ends after the tab, which listens to it."""
+    return lambda query="", **size: tab(f"{url}{query}", **size)
+
+
+def fields(page: Page) -> list[str]:
+    return page.locator("#start-run > .fields > label > span").all_inner_texts()
+
+
+def test_the_fields_and_the_command_line_follow_what_is_chosen(library: Tab) -> None:
+    page = library()
+    line = page.locator(".command-line")
+    expect(line).to_have_text(
+        "tracer run digits-mlp --strategy parameter_server_v1 --workers 2 --ps 1 --devices cpu:1 "
+        "--steps 50"
+    )
+    page.get_by_label("Strategy", exact=True).select_option("mirrored")
+    assert fields(page) == ["Workload", "Strategy", "Devices of each", "Steps", "Seed"]
+    page.get_by_label("Steps").fill("7")
+    page.get_by_text("Options", exact=True).click()
+    page.get_by_label("cross_device_ops").select_option("tree")
+    expect(line).to_have_text(
+        "tracer run digits-mlp --strategy mirrored --devices cpu:2 --steps 7 "
+        "--option cross_device_ops=tree"
+    )
+    page.get_by_label("Workload", exact=True).select_option("diamond")
+    expect(line).to_have_text("tracer run diamond --steps 7")
+    assert not axe_faults(page)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lang", "width"), [("en", 1440), ("zh", 1440), ("en", 390), ("zh", 390)])
+def test_the_panel_fits_beside_the_runs_and_below_them(library: Tab, lang: str, width: int) -> None:
+    page = library(f"?lang={lang}&theme=dark", width=width)
+    page.locator("#start-run summary").click()
+    expect(page.locator(".start-form .option").first).to_be_visible()
+    assert not overflow(page)
+    assert not axe_faults(page)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_run_started_here_shows_up_runs_and_ends(library: Tab) -> None:
+    page = library()
+    page.get_by_label("Strategy", exact=True).select_option("one_device")
+    page.get_by_label("Steps").fill("300")
+    page.get_by_role("button", name="Start").click()
+    says = page.locator(".start-says")
+    expect(says).to_contain_text(re.compile("come up|It runs"))
+    row = page.locator(".run")
+    expect(row).to_contain_text("one_device", timeout=120_000)
+    expect(says).to_have_attribute("data-phase", "done", timeout=120_000)
+    expect(row).to_contain_text("none, all spans written", timeout=60_000)
+    says.get_by_role("link").click()
+    page.wait_for_function("location.pathname.endsWith('/summary')")
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_run_that_is_stopped_says_so(library: Tab) -> None:
+    page = library()
+    page.get_by_label("Strategy", exact=True).select_option("one_device")
+    page.get_by_label("Steps").fill("10000")
+    page.get_by_role("button", name="Start").click()
+    says = page.locator(".start-says")
+    expect(says).to_have_attribute("data-phase", "running", timeout=120_000)
+    says.get_by_role("button", name="Stop it").click()
+    expect(says).to_contain_text("It failed: interrupted", timeout=60_000)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.analysis.test_collectives import run
 from tracer.model.graph_table import NodeRow
+from vizdist.analysis.collectives import of_step
 from vizdist.analysis.replicas import (
     Build,
     Turn,
@@ -87,6 +88,8 @@ def test_every_device_of_a_step_has_its_row_and_its_lane(ring: Trace) -> None:
 def test_a_step_says_what_it_used(ring: Trace) -> None:
     used = mechanisms(ring, [ring.step(1)])
     assert (used.collectives, used.ranks, used.turns) == (1, 3, 0)
+    [one] = of_step(ring, 1)
+    assert used.passed == sum(rank.sent_bytes for rank in one.ranks) > 0
     assert builds(ring) == ()
 
 

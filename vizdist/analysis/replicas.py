@@ -18,6 +18,7 @@ from vizdist.analysis.collectives import of_step
 from vizdist.analysis.graph_counts import own_nodes
 from vizdist.analysis.handles import held_by_handles
 from vizdist.analysis.kept import kept
+from vizdist.analysis.keys import HOP
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import union
 from vizdist.store.details import hex_id
@@ -231,6 +232,7 @@ class Mechanisms:
     calls: int  #: RPCs
     collectives: int  #: executions
     ranks: int
+    passed: int  #: bytes of their pieces, 0 where the library that moved them tells none
     writes: int  #: of variables
     turns: int  #: of replica threads: none, once the graph is built
 
@@ -241,7 +243,7 @@ def mechanisms(trace: Trace, requests: Sequence[StepInfo]) -> Mechanisms:
     values = spans.take(spans.is_kind("rendezvous.recv") & inner)
     runs = spans.take(spans.is_kind("op.run"))
     ranks = [kind for kind in spans.words["kind"] if kind.startswith("collective.")]
-    met = spans.take(spans.is_kind(*(kind for kind in ranks if kind != "collective.hop")))
+    met = spans.take(spans.is_kind(*(kind for kind in ranks if kind != HOP)))
     number = requests[0].number if requests else 0
     return Mechanisms(
         len(values),
@@ -249,6 +251,7 @@ def mechanisms(trace: Trace, requests: Sequence[StepInfo]) -> Mechanisms:
         int(spans.is_kind("rpc.client").sum()),
         len(of_step(trace, number)) if len(met) else 0,
         len(met),
+        int(spans.bytes[spans.is_kind(HOP)].sum()),
         int(op_mask(runs, is_update).sum()),
         int(spans.is_kind(BUILD).sum()),
     )

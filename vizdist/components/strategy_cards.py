@@ -78,7 +78,12 @@ def used_rows(used: Mechanisms, made: Sequence[Build], view: View) -> list[Compo
     found: list[tuple[str, str, int, dict[str, object]]] = [
         ("pairs", "rendezvous", used.pairs, {"bytes": size(used.bytes)}),
         ("calls", "rendezvous", used.calls, {}),
-        ("collectives", "collectives", used.collectives, {"ranks": used.ranks}),
+        (
+            "passed" if used.passed else "collectives",
+            "collectives",
+            used.collectives,
+            {"ranks": used.ranks, "bytes": size(used.passed)},
+        ),
         ("writes", "graph", used.writes, {}),
     ]
     rows = [_used(name, page, count, values, view) for name, page, count, values in found]

@@ -116,6 +116,16 @@ def test_the_parts_of_a_step_stand_under_it(tab: Tab, dashboard: Dashboard) -> N
 
 
 @pytest.mark.slow
+def test_nothing_of_the_split_is_cut_where_it_has_a_path_and_a_what_if(
+    tab: Tab, dashboard: Dashboard
+) -> None:
+    page = opened(tab, dashboard)
+    expect(page.locator("#timeline-split .what-if-path .button")).to_be_visible()
+    expect(page.locator("#timeline-split .split-row")).to_have_count(2)
+    cut = "all => all.filter(e => e.scrollHeight > e.clientHeight).map(e => e.tagName)"
+    assert page.locator("#timeline-split, #timeline-split h2").evaluate_all(cut) == []
+
+
 def test_the_next_step_moves_the_window(tab: Tab, dashboard: Dashboard) -> None:
     page = opened(tab, dashboard)
     told(page, "s => s.from < 3000 && s.to > 4000")
@@ -194,7 +204,9 @@ def test_arrow_keys_carry_a_ring_and_enter_selects(tab: Tab, dashboard: Dashboar
     page.keyboard.press("ArrowDown")
     told(page, f"s => s.focus === '{302:016x}'")
     page.keyboard.press("ArrowDown")
-    expect(page.locator("#timeline-canvas [aria-live]")).to_contain_text("w · 200 ns · wait")
+    expect(page.locator("#timeline-canvas [aria-live]")).to_contain_text(
+        "w · 200 ns · no value yet"
+    )
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"sel=span:{303:016x}"))
 

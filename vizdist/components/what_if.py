@@ -50,7 +50,8 @@ def what_if_of_path(trace: Trace, step: StepInfo, lang: Lang) -> list[Component]
     span, found = tried
     way = proof(View("timeline", trace.id, lang), "graph", step.number, span_id(span))
     more = link([t("what_if.others", lang), icon("right")], way, kind="button")
-    return [html.P([f"{what_if_text(found, lang)} ", more], className="what-if-path")]
+    words = html.Span(what_if_text(found, lang))
+    return [html.P([words, more], className="what-if-path")]
 
 
 def what_if_of_selection(

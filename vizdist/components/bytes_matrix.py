@@ -28,14 +28,13 @@ def bytes_matrix(tasks: Sequence[str], moved: Mapping[tuple[str, str], int]) -> 
 def _cell(num_bytes: int, most: int) -> Component:
     if not num_bytes:
         return html.Td(html.Span("0", className="none"))
+    kind, tint = bytes_heat(num_bytes, most)
+    style = {"--heat": f"{tint:.0f}%"}
+    return html.Td(html.Span(str(size(num_bytes)), className=kind, style=style))
+
+
+def bytes_heat(num_bytes: int, most: int) -> tuple[str, float]:
+    """The class of a cell, and its tint in percent; the same in every table of bytes."""
     heat = math.log1p(num_bytes) / math.log1p(most)
-    low = heat < 0.5
     # Between the two ranges neither ink nor dark text has contrast on every ground.
-    tint = 12 + 52 * heat if low else 66 + 68 * (heat - 0.5)
-    return html.Td(
-        html.Span(
-            str(size(num_bytes)),
-            className="heat low" if low else "heat",
-            style={"--heat": f"{tint:.0f}%"},
-        )
-    )
+    return ("heat low", 12 + 52 * heat) if heat < 0.5 else ("heat", 66 + 68 * (heat - 0.5))

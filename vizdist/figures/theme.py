@@ -15,7 +15,7 @@ TOKENS: dict[Theme, dict[str, str]] = {
         "compute": "#0072B2", "send": "#E69F00", "recv": "#56B4E9", "update": "#009E73",
         "error": "#D55E00", "mark": "#F0E442", "idle": "#C6C8CB", "compute-s": "#00527F",
         "send-s": "#8A5F00", "recv-s": "#1B6FA3", "update-s": "#00664A", "error-s": "#9A3F00",
-        "idle-s": "#62686F", "outline": "#16191D",
+        "idle-s": "#62686F", "other": "#ECEAE4", "outline": "#16191D",
     },
     "dark": {
         "bg": "#111418", "panel": "#1A1E24", "sunk": "#0C0E11", "line": "#2C323A",
@@ -23,7 +23,7 @@ TOKENS: dict[Theme, dict[str, str]] = {
         "compute": "#2C86C6", "send": "#EDAE20", "recv": "#86CDF5", "update": "#1FB488",
         "error": "#E4561E", "mark": "#FFF27A", "idle": "#5A626C", "compute-s": "#6CB8EA",
         "send-s": "#F3C24F", "recv-s": "#B4E0FA", "update-s": "#4FD0AA", "error-s": "#FF9D5C",
-        "idle-s": "#949BA4", "outline": "#111418",
+        "idle-s": "#949BA4", "other": "#343B45", "outline": "#111418",
     },
     "projector": {
         "bg": "#FFFFFF", "panel": "#FFFFFF", "sunk": "#F0F0F0", "line": "#A8A8A8",
@@ -31,7 +31,7 @@ TOKENS: dict[Theme, dict[str, str]] = {
         "compute": "#005F99", "send": "#E69F00", "recv": "#5BB8EE", "update": "#008560",
         "error": "#C24E00", "mark": "#FFEB00", "idle": "#B0B0B0", "compute-s": "#00406A",
         "send-s": "#6E4B00", "recv-s": "#0B5A8C", "update-s": "#005039", "error-s": "#802F00",
-        "idle-s": "#404040", "outline": "#000000",
+        "idle-s": "#404040", "other": "#F0F0F0", "outline": "#000000",
     },
 }  # fmt: skip
 
@@ -46,7 +46,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "rpc": ("idle", "idle-s", ""),
     "wait": ("panel", "line2", "/"),
     "queueing": ("panel", "ink3", "."),
-    "other": ("sunk", "line2", ""),
+    "other": ("other", "line2", ""),
 }
 
 FONT = (

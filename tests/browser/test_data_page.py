@@ -118,6 +118,20 @@ def test_a_sentence_leads_to_the_spans_that_prove_it(open_page: Callable[..., Pa
 
 
 @pytest.mark.slow
+def test_a_batch_of_ninety_over_twelve_replicas_fills_the_page_and_follows_the_step(
+    tab: Tab, serve: Callable[[Path], Dashboard], folder: Path
+) -> None:
+    data_run(folder / "many.trace", rows(elements(90 * 3), 90), workers=4, replicas=3)
+    served = serve(folder / "many.trace")
+    page = tab(f"{served.url}t/{served.run}/data?lang=en&step=2")
+    expect(page.locator("td.now")).to_have_count(90)
+    page.keyboard.press("]")
+    expect(page.locator(".one-cut.now h3")).to_have_text("90 examples in step 3")
+    expect(page.locator("td.now")).to_have_count(90)
+    assert len(cells(page)) == 90
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark", "projector"])
 @pytest.mark.parametrize(("lang", "width"), [("en", 1440), ("zh", 1440), ("en", 390), ("zh", 390)])
 def test_nothing_pokes_out_and_axe_finds_nothing(

@@ -1,4 +1,4 @@
-"""The panel that starts a run: its parts follow what is chosen, and a run that it starts is real."""
+"""The panel that starts a run: its parts follow what is chosen, and what it starts is real."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -7,9 +7,9 @@
 What to look at: a table is read by its ids, and its gradient (`aten.embedding_dense_backward`) adds
 up rows by the same ids. On parameter servers only the rows that a batch uses cross, with their ids;
 32 patients use nearly all of these small tables, so that it pays with `--option batch=4` alone, and
-`sparse=false` moves tables whole. In Data: 350 rows in batches of 32 end each epoch with one of 30, so its mean
-loss weighs each patient a little more. With `--option files=3` the rows lie in three files, which
-`autoshard=FILE` deals out to workers; with fewer files than workers it refuses. With
+`sparse=false` moves tables whole. In Data: 350 rows in batches of 32 end each epoch with one of 30,
+so its mean loss weighs each patient a little more. With `--option files=3` the rows lie in three
+files, which `autoshard=FILE` deals out to workers; with fewer files than workers it refuses. With
 `--option epochs=1` training ends with the data: a worker whose files hold fewer rows takes its last
 steps with empty batches, so that the others find it in every collective.
 """

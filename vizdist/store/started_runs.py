@@ -1,4 +1,4 @@
-"""Runs that viewers start: each a process of `tracer run`, which ends with the server at the latest.
+"""Runs that viewers start: each a process of `tracer run`, which ends with the server or before.
 
 Their traces lie in the folder that the server shows, as those of runs started by hand there.
 """

@@ -8,7 +8,8 @@ from dash.development.base_component import Component
 from tests.store.sample_trace import training_step, write_trace
 from tracer.model.trace_folder import Flag, TaskRecord
 from vizdist.analysis.step_split import split_step
-from vizdist.components.frame import _lost
+from vizdist.app import PAGES
+from vizdist.components.frame import Frame
 from vizdist.components.help import help_dialog
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Route, View
@@ -102,7 +103,8 @@ def test_a_trace_without_steps_is_told_by_its_names(library: Library, tmp_path: 
 
 def test_an_address_that_leads_nowhere_says_why(library: Library, tmp_path: Path) -> None:
     def said(path: str) -> str:
-        return text(_lost(library, Route(path=path, lang="en")))
+        body, *_ = Frame(library, PAGES).page(Route(path=path, lang="en"))
+        return text(body)
 
     assert "empty.json is empty" in said(f"/t/{path_id(tmp_path / 'empty.json')}/summary")
     assert "No run with this id" in said("/t/0123456789abcdef/summary")

@@ -6,7 +6,7 @@ rail and main, the step what header and strip say.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dash import Dash, Input, Output, State
@@ -75,7 +75,8 @@ class Frame:
         page, view, trace = self._resolve(route)
         body = page.layout(self.library, view) if page else self._lost(route)
         skip, keys = t("shell.skip", view.lang), help_dialog(view)
-        return body, skip, keys, shell.title(view, trace)
+        named = view if page else replace(view, page="")
+        return body, skip, keys, shell.title(named, trace)
 
     def rail(self, route: Route, _filled: str | None = None) -> tuple[list[Component], ...]:
         _, view, trace = self._resolve(route)

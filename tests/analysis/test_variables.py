@@ -135,7 +135,7 @@ def test_an_update_that_missed_many_versions_is_joined_with_its_read() -> None:
     drawn = staircase(used, 1, "en")
     assert drawn is not None
     assert drawn["links"] == [[0, 4]]
-    assert "at most 3 versions" in plain(stairs_sentence(used, variable("w", ["a"]), "en"))
+    assert "at most 3 behind" in plain(stairs_sentence(used, variable("w", ["a"]), "en"))
 
 
 @pytest.fixture(scope="module")

@@ -156,6 +156,17 @@ def test_an_address_that_compares_nothing_says_what_to_do(
     expect(page.get_by_role("heading", name=said)).to_be_visible()
 
 
+def test_on_a_phone_every_swatch_of_three_runs_stands_within_its_card(
+    tab: Tab, url: str, folder: Path
+) -> None:
+    page = tab(compared(url, folder, "fast", "slow", "fast"), width=390, height=844)
+    swatches = page.locator(".card .beside .swatch")
+    expect(swatches.first).to_be_visible()
+    inset = """all => Math.min(...all.map(
+        e => e.getBoundingClientRect().left - e.closest('.card').getBoundingClientRect().left))"""
+    assert swatches.evaluate_all(inset) > 8  # px; the card's own padding is more
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("query", ["&theme=light", "&theme=dark&lang=zh", "&theme=projector"])
 @pytest.mark.parametrize("width", [1440, 390])

@@ -14,7 +14,7 @@ from vizdist.components.cards import Children, card, swatch
 from vizdist.components.compare_words import fact_name
 from vizdist.components.run_badge import run_badge
 from vizdist.i18n import Lang, t
-from vizdist.i18n.units import micros, size
+from vizdist.i18n.units import micros, size, tied
 
 K = TypeVar("K", bound=Hashable)
 PATH_ROWS = 6
@@ -199,6 +199,12 @@ def _gap_bar(row: Row, scale: tuple[int, int], said: Callable[[float], str]) -> 
     return html.Div([text, axis], className="gap")
 
 
+def _value(text: str) -> list[Component | str]:
+    """A line may end after an underscore, and not between a number and its unit."""
+    *heads, last = tied(text).split("_")
+    return [*(piece for head in heads for piece in (f"{head}_", html.Wbr())), last]
+
+
 def facts_card(found: Comparison, lang: Lang) -> Component:
     """What differs in a table; what is alike in a line."""
     differs = [fact for fact in found.facts if fact.differs]
@@ -208,7 +214,7 @@ def facts_card(found: Comparison, lang: Lang) -> Component:
         html.Tr(
             [
                 html.Th(fact_name(fact, lang), scope="row"),
-                *(html.Td(value or "–") for value in fact.values),
+                *(html.Td(_value(value) if value else "–") for value in fact.values),
             ]
         )
         for fact in differs

@@ -280,7 +280,7 @@ def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
         "name": name,
         "share": f"{figures(100 * most / moved.total)} %",
     }
-    yield Sentence("bytes", values, "timeline", (proof,), source="bytes")
+    yield Sentence("bytes", values, "rendezvous", (proof,), source="bytes")
     if moved.variable_bytes:
         key = "closed_form" if moved.matches_closed_form else "not_closed_form"
         said = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}
@@ -345,7 +345,7 @@ def _of_variables(stale: Staleness) -> Iterator[Sentence]:
         "most": f"{stale.most:,}",
     }
     yield Sentence(
-        "stale" if stale.most else "fresh", values, "timeline", (stale.worst,), source="version"
+        "stale" if stale.most else "fresh", values, "variables", (stale.worst,), source="version"
     )
 
 

@@ -263,17 +263,13 @@ def test_a_step_of_one_rank_alone_ends_with_whom_it_waits_for(
     assert says in error.message
 
 
-def test_a_step_that_ends_for_a_lost_piece_names_it(
-    start_cluster: Start, cluster_kind: str
-) -> None:
-    if cluster_kind != "grpc":
-        pytest.skip("tasks of one process lose no request")
-    cluster = start_cluster(workers(2), step_timeout_s=0.5)
-    assert isinstance(cluster.tasks, GrpcTasks)
-    cluster.tasks.let_frames_fail("drop:worker:1@step:2")
-    error = Between(cluster, timeout_s=60.0).run([2, 2])[0][1]
-    assert "rank 0 of group 1 waits in all_reduce of 'x' for piece " in error.message
-    assert "of rank 1 (worker:1)" in error.message
+def test_a_step_that_ends_for_a_lost_piece_names_it() -> None:
+    with running_cluster("grpc", workers(2), step_timeout_s=0.5) as cluster:
+        assert isinstance(cluster.tasks, GrpcTasks)
+        cluster.tasks.let_frames_fail("drop:worker:1@step:2")
+        error = Between(cluster, timeout_s=60.0).run([2, 2])[0][1]
+        assert "rank 0 of group 1 waits in all_reduce of 'x' for piece " in error.message
+        assert "of rank 1 (worker:1)" in error.message
 
 
 def test_ranks_in_different_steps_do_not_add_up(start_cluster: Start) -> None:

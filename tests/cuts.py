@@ -34,11 +34,18 @@ def consumers(row: Row, names: Names) -> list[str]:
 
 
 def transfers(raw: Row, summary: Row) -> list[Any]:
-    fields = ("kind", "source", "send_op", "send_device", "recv_device", "dtype", "recv_ops")
+    fields = ("kind", "send_op", "send_device", "recv_device", "dtype", "recv_ops")
     names = Names(raw, summary)
+
+    def source(text: str) -> str:
+        """A node that is cut a second time is a Recv of the first cut."""
+        node, _, port = text.lstrip("^").partition(":")
+        return f"{names(node)}:{port}"
+
     return sorted(
         [row[field] for field in fields]
-        + [consumers(row, names), sorted(row.get("control_consumers", []))]
+        + [source(row["source"]), consumers(row, names)]
+        + [sorted(map(names, row.get("control_consumers", [])))]
         + [[names(name) for name in row["recv_control_inputs"][0]]]
         for row in summary["transfers"]
     )

@@ -63,6 +63,13 @@ class Segment:
     def __len__(self) -> int:
         return len(self.columns["row"])
 
+    def again(self) -> Mapping[str, Array]:
+        """Its columns in a mapping of their own: what is looked at once does not stay in memory."""
+        try:
+            return _mapped(self.path)[1]
+        except (OSError, pa.ArrowException):  # merged into another since, which took its file away
+            return self.columns
+
     def is_kind(self, kind: str) -> Array:
         """A mask of the spans of a kind."""
         kinds = self.texts["kind"]
@@ -86,9 +93,10 @@ class Segment:
         last = np.full(len(low), -NEVER, np.int64)
         is_stepped = np.zeros(len(low), np.bool_)
         if len(held):
-            first[held] = self.columns["start"][low[held]]
-            last[held] = np.maximum.reduceat(self.columns["end"], low[held])
-            is_stepped[held] = np.maximum.reduceat(self.columns["step"], low[held]) > 0
+            columns = self.again()
+            first[held] = columns["start"][low[held]]
+            last[held] = np.maximum.reduceat(columns["end"], low[held])
+            is_stepped[held] = np.maximum.reduceat(columns["step"], low[held]) > 0
         return first, last, is_stepped
 
     @cached_property
@@ -109,9 +117,10 @@ class Segment:
     @cached_property
     def runs(self) -> tuple[Array, Array]:
         """Where spans of another row or trace begin than the one before, and where they end."""
-        row, trace = self.columns["row"], self.columns["trace_lo"]
-        if not len(row):
+        if not len(self):
             return np.empty(0, np.int64), np.empty(0, np.int64)
+        columns = self.again()
+        row, trace = columns["row"], columns["trace_lo"]
         is_new = (row[1:] != row[:-1]) | (trace[1:] != trace[:-1])
         begins = np.concatenate(([0], np.flatnonzero(is_new) + 1))
         return begins, np.append(begins[1:], len(row))

@@ -43,9 +43,9 @@ class Requests(NamedTuple):
 def requests_of(segment: Segment) -> Requests:
     """Spans of one request mostly lie in runs, so that few of them are looked at one by one."""
     begins, _ = segment.runs
-    columns = segment.columns
     if not len(begins):
         return Requests(*(np.empty(0, np.int64) for _ in Requests._fields))
+    columns = segment.again()
     step = np.maximum.reduceat(columns["step"], begins)
     end = np.maximum.reduceat(columns["end"], begins)
     return _merged(columns["trace_lo"][begins], step, columns["start"][begins], end, begins)
@@ -69,7 +69,7 @@ def find_steps(spans: Spans, segments: Sequence[Segment]) -> list[StepInfo]:
     """Steps with a root by their roots, and those whose root never came to be written."""
     firsts = np.cumsum([0, *map(len, segments)])
     roots = [
-        first + roots_of(one.columns, one.texts["kind"])
+        first + roots_of(one.again(), one.texts["kind"])
         for first, one in zip(firsts, segments, strict=False)
     ]
     places = np.concatenate([np.empty(0, np.int64), *roots])

@@ -16,7 +16,7 @@ import { Hands } from "./timeline_hands.mjs";
 import { Lights } from "./timeline_lights.mjs";
 import { Growth } from "./timeline_live.mjs";
 import {
-  boxAt, clampWindow, devicesOf, leadingSteps, outstandingStep, stepOfTask, ticksOf,
+  boxAt, clampWindow, devicesOf, leadingSteps, outstandingStep, ownerOf, stepOfTask, ticksOf,
 } from "./timeline_model.mjs";
 import { ModeChoice } from "./timeline_modes.mjs";
 import { timelinePicture } from "./timeline_picture.mjs";
@@ -124,6 +124,7 @@ export class TimelineView {
     this.head = head;
     this.steps = leadingSteps(this.head.steps);
     this.outstanding = outstandingStep(this.steps);
+    this.stepsByStart = new Map(head.steps.start.map((at, i) => [at, head.steps.number[i]]));
     this.rowsById = new Map(this.head.rows.map((row) => [row.id, row]));
     this.devices = devicesOf(this.head.rows);
     this.fullShare = fullShare(head.strip);
@@ -336,7 +337,8 @@ export class TimelineView {
       focus: this.focus, cursor: this.cursor, unfolded: this.stack.unfolded,
       rowsById: this.rowsById, devices: this.devices,
       strip: this.head.strip, fullShare: this.fullShare,
-      steps: this.steps, step: this.step?.number ?? null,
+      steps: this.steps, step: this.step?.number ?? null, stepsByStart: this.stepsByStart,
+      stepsOf: ownerOf(this.head.steps, this.steps),
       outstanding: this.outstanding, isNarrow: this.isNarrow,
       task: this.isNarrow ? this.stack.task : null, ...this.findings.shown,
     };

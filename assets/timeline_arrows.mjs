@@ -85,7 +85,9 @@ function drawStub(ctx, scene, row, x, arrows, k, isSource) {
   const other = rowsById.get(isSource ? arrows.target_row[k] : arrows.source_row[k]);
   const isNear = (stub) => stub.row.task === row.task && stub.row.lane === row.lane
     && Math.abs(stub.x - x) < 46;
-  if (!other || stubs.some(isNear) || arrows.relation[k] === "rpc") {
+  const near = stubs.find(isNear);
+  if (!other || near || arrows.relation[k] === "rpc") {
+    if (near && row.y < near.row.y) near.row = row; // over the lane, where no bar lies
     ctx.setLineDash([]);
     return;
   }

@@ -30,8 +30,8 @@ export function palette(theme, patterns, hues) {
 /** Paints the rows of one tile: bars and columns, over them faults, over all the names, which
  *  `labels` gathers. */
 export class BarPainter {
-  constructor(ctx, tile, { theme, patterns, scale, width, words }) {
-    Object.assign(this, { ctx, tile, theme, patterns, scale, width, words });
+  constructor(ctx, tile, { theme, patterns, scale, width, words, stepsByStart }) {
+    Object.assign(this, { ctx, tile, theme, patterns, scale, width, words, stepsByStart });
     this.look = palette(theme, patterns, tile.hues);
     this.hue = Object.fromEntries(tile.hues.map((name, i) => [name, i]));
     this.labels = [];
@@ -308,9 +308,16 @@ export class BarPainter {
     const { tile } = this;
     const isTransfer = tile.hue[i] === this.hue.recv || tile.hue[i] === this.hue.send;
     const name = isTransfer ? tensorName(this.nameOf(i)) : this.nameOf(i);
-    const fact = !isTransfer ? formatNs(tile.duration[i])
-      : tile.bytes[i] ? formatBytes(tile.bytes[i]) : "";
+    const fact = isTransfer ? tile.bytes[i] && formatBytes(tile.bytes[i])
+      : [...this.stepOf(i), formatNs(tile.duration[i])].join(" · ");
     this.write([name, fact], { ...look, chip: look.pattern ? look.fill : null }, x, w);
+  }
+
+  /** Which step a frame is: beside the one that is looked at, other workers run others. */
+  stepOf(i) {
+    const number = this.tile.hue[i] === this.hue.frame
+      ? this.stepsByStart?.get(this.tile.start[i]) : undefined;
+    return number === undefined ? [] : [this.words.in_step.replace("{step}", number)];
   }
 
   /** Remembers a text for after the bars: as many of `parts` as fit where the bar is on screen. */

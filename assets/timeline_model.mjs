@@ -83,6 +83,12 @@ export function leadingSteps(steps) {
 export const stepOf = ({ number, task, start, end }, i) =>
   ({ number: number[i], task: task[i], start: start[i], end: end[i] });
 
+/** Whose steps those that lead are, where several tasks run steps; null where one alone does. */
+export function ownerOf({ task }, leading) {
+  const owners = new Set(leading.map((step) => step.task));
+  return new Set(task).size > 1 && owners.size === 1 ? leading[0].task : null;
+}
+
 /** The step of this number of a task; null where a head does not tell of it. */
 export function stepOfTask(steps, number, task) {
   const at = steps.number.findIndex((one, i) => one === number && steps.task[i] === task);

@@ -38,8 +38,7 @@ export function drawStrip(ctx, scene) {
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
   ctx.fillStyle = theme.ink;
-  const title = scene.words[scene.steps.length ? "steps" : "run"];
-  write(ctx, title, 18, STRIP_HEAD / 2 + 1, font(12, 650), area.x - 26);
+  drawStripTitle(ctx, scene);
   if (scene.fullShare < 100) {
     ctx.textAlign = "right";
     ctx.fillStyle = theme.ink3;
@@ -58,6 +57,15 @@ export function drawStrip(ctx, scene) {
   drawSteps(ctx, scene, STRIP_HEAD, height);
   drawFrame(ctx, scene, STRIP_HEAD - 4, height - 3);
   drawFlags(ctx, scene, scene.flags, scene.flag);
+}
+
+/** Whose steps the numbers count, where it fits beside what fills a row. */
+function drawStripTitle(ctx, { words, steps, stepsOf, area, fullShare: full }) {
+  const style = font(12, 650);
+  const whose = stepsOf ? words.steps_of.replace("{task}", stepsOf) : "";
+  const isFree = full >= 100 && textWidth(ctx, whose, style) <= area.x - 26;
+  const title = !steps.length ? words.run : whose && isFree ? whose : words.steps;
+  write(ctx, title, 18, STRIP_HEAD / 2 + 1, style, area.x - 26);
 }
 
 function write(ctx, text, x, y, style, room) {

@@ -6,7 +6,7 @@ import { walkMarks, walkRow } from "../../assets/timeline_model.mjs";
 
 const HUES = ["idle", "compute", "update", "send", "recv", "collective", "frame"];
 const theme = new Proxy({ isDark: false }, { get: (own, name) => own[name] ?? String(name) });
-const words = { waiting: "no value yet" };
+const words = { waiting: "no value yet", in_step: "step {step}" };
 
 /** A canvas that minds: every number finite, no radius or length below zero. */
 function strictContext() {
@@ -44,10 +44,12 @@ function tileOf(boxes) {
   return tile;
 }
 
-function paint(tile, { from, to, width = 1200, h = 20 }) {
+function paint(tile, { from, to, width = 1200, h = 20, stepsByStart }) {
   const ctx = strictContext();
   const scale = width / (to - from);
-  const painter = new BarPainter(ctx, tile, { theme, patterns: {}, scale, width, words });
+  const painter = new BarPainter(ctx, tile, {
+    theme, patterns: {}, scale, width, words, stepsByStart,
+  });
   painter.row(0, h);
   const order = tile.start.map((_, i) => i).sort((a, b) => tile.start[a] - tile.start[b]);
   walkRow(tile, order, from, to, scale, 1, {
@@ -92,6 +94,13 @@ test("a Recv is told by its tensor and bytes, one that waits by what it waits fo
   const recv = { start: 0, duration: 900, wait: 400, stood: 400, hue: 4, bytes: 2048 };
   const { texts } = paint(tileOf([recv]), { from: 0, to: 1000 });
   assert.deepEqual(texts, ["layer/fc1/weight", "no value yet", "layer/fc1/weight", "2.00 KiB"]);
+});
+
+test("a frame says which step it is, as workers are in different ones", () => {
+  const boxes = [{ start: 100, duration: 800, hue: 6 }, { start: 150, duration: 700, hue: 1 }];
+  const stepsByStart = new Map([[100, 31], [150, 32]]);
+  const { texts } = paint(tileOf(boxes), { from: 0, to: 1000, stepsByStart });
+  assert.deepEqual(texts.filter((text) => text.includes("ns")), ["step 31 · 800 ns", "700 ns"]);
 });
 
 test("the name of a bar whose start is off the screen stands where it is seen", () => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import {
   awayFrom, boxAt, clampWindow, devicesOf, instantText, laneTitle, layoutRows, leadingSteps,
   neighbour,
-  niceStep, outstandingStep, rowsInWindow, stepLabels, tensorName, ticksOf, walkMarks, walkRow,
+  niceStep, outstandingStep, ownerOf, rowsInWindow, stepLabels, tensorName, ticksOf, walkMarks, walkRow,
 } from "../../assets/timeline_model.mjs";
 
 const MS = 1e6;
@@ -235,4 +235,11 @@ test("lanes are called in the language of the page, but for names of TensorFlow 
   assert.equal(laneTitle("executor", words), "执行器");
   assert.equal(laneTitle("rpc", words), "rpc");
   assert.equal(laneTitle("stream 7", {}), "stream 7");
+});
+
+test("numbers of steps belong to the task that leads, where others run steps too", () => {
+  const two = { number: [1, 1], task: ["worker:0", "worker:1"], start: [0, 3], end: [9, 8] };
+  assert.equal(ownerOf(two, leadingSteps(two)), "worker:0");
+  const one = { number: [1, 2], task: ["worker:0", "worker:0"], start: [0, 9], end: [9, 12] };
+  assert.equal(ownerOf(one, leadingSteps(one)), null);
 });

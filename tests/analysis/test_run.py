@@ -185,7 +185,7 @@ def test_every_sentence_has_its_words(trace: Trace, lang: str) -> None:
 
 def test_the_report_says_what_the_page_says(trace: Trace) -> None:
     text = report_text(trace, 2)
-    assert "3 steps took the loss from 2.500 to 1.500." in text
+    assert "3 steps took the loss of worker:0 from 2.500 to 1.500." in text
     assert "Every step moved the variables once and their gradients once: 2 × 64 B." in text
     assert "Where the 1.40 µs of step 2 went, on worker:1" in text
     assert "launcher, pid 1: done" in text

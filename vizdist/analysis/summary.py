@@ -107,13 +107,7 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     if not steps:
         yield Sentence("headline.no_steps", {"count": len(trace)}, source="kind")
         return
-    losses = seen.loss.main
-    values: dict[str, object] = {"count": len(steps)}
-    key = "loss" if len(losses) > 1 else "steps"
-    if key == "loss":
-        values |= {"first": f"{losses[0][1]:.3f}", "last": f"{losses[-1][1]:.3f}"}
-    source = "vizdist.loss" if key == "loss" else "step"
-    yield Sentence(f"headline.{key}", values, source=source)
+    yield _of_loss(seen.loss, len(steps))
     if seen.typical is not None and cause is None:
         name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
         share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
@@ -121,6 +115,17 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         key = f"headline.most.{name}" if seen.typical.has_ops else "headline.took"
         values = {"took": took, "share": share}
         yield Sentence(key, values, proof=(seen.typical.step.span,))
+
+
+def _of_loss(loss: LossCurve, num_steps: int) -> Sentence:
+    """Where each worker has its own it is the first one's."""
+    values: dict[str, object] = {"count": num_steps}
+    if len(loss.main) < 2:
+        return Sentence("headline.steps", values, source="step")
+    first, *_, last = (f"{value:.3f}" for _, value in loss.main)
+    values |= {"first": first, "last": last, "task": next(iter(loss.lines))}
+    key = "loss_of" if len(loss.lines) > 1 else "loss"
+    return Sentence(f"headline.{key}", values, source="vizdist.loss")
 
 
 def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:

@@ -132,7 +132,7 @@ def _sentence(said: Sentence, view: View) -> Component:
     words = html.Span(rich(f"analysis.{said.key}", view.lang, **sentence_values(said, view.lang)))
     parts = [icon(said.page or NAME), words]
     if said.page and said.page != NAME:
-        label = [t(f"shell.pages.{said.page}", view.lang), icon("right")]
+        label = [html.Span(t(f"shell.pages.{said.page}", view.lang)), icon("right")]
         parts.append(link(label, _proof(view, said.page, said.step, said.proof), kind="button"))
     return html.Div(parts, className="sentence", **evidence(said.proof, said.source))
 

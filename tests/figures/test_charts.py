@@ -97,6 +97,7 @@ def test_numbers_on_a_loss_line_neither_touch_nor_leave_the_chart(theme: Theme) 
     assert [note.text for note in close.annotations] == ["1.909", "2.279"]
     far = loss_figure({"worker:0": losses}, 30, theme, WORDS).layout
     assert [note.text for note in far.annotations] == ["1.909", "2.009", "2.299"]
+    assert {note.xanchor for note in far.annotations} == {"left"}, "right of a point is free"
     highest = far.annotations[-1]
     assert far.margin.t >= highest.yshift + highest.font.size
 
@@ -134,6 +135,9 @@ def test_remarks_beside_columns_never_meet() -> None:
     assert named == ["Step 1", "Step 25"]
     cuts = [shape for shape in figure.layout.shapes if shape.type == "line"]
     assert len(cuts) == 4
+    for note in figure.layout.annotations:
+        assert (note.yref, note.y, note.yanchor) == ("paper", 1, "bottom"), "it would hide columns"
+        assert figure.layout.margin.t >= note.font.size
 
 
 def test_few_columns_are_no_wall() -> None:

@@ -129,9 +129,9 @@ def _name_points(
     is_apart = all(number - points[0][0] > NAME_WIDTH * SCALE[theme] * length for number, _ in now)
     if is_apart and len(points) > 1:
         marks.append((points[0], tokens["ink"], 7))
-    middle = (points[0][0] + points[-1][0]) / 2
+    turn = points[-1][0] - NAME_WIDTH * SCALE[theme] * length
     for (number, loss), fill, size in marks:
-        is_left = number < middle
+        is_left = number < turn  # losses fall, so what is right of a point and over it is free
         figure.add_scatter(
             x=[number], y=[loss], mode="markers", hoverinfo="skip", cliponaxis=False,
             marker={"color": fill, "size": size, "line": {"color": tokens["ink"], "width": 1.6}},
@@ -139,5 +139,5 @@ def _name_points(
         figure.add_annotation(
             x=number, y=loss, text=f"{loss:.3f}", showarrow=False, yanchor="bottom", yshift=6,
             xanchor="left" if is_left else "right", xshift=4 if is_left else 2,
-            bgcolor=tokens["panel"], borderpad=0, font={"size": 12 * SCALE[theme], "weight": 650},
+            borderpad=0, font={"size": 12 * SCALE[theme], "weight": 650},
         )  # fmt: skip

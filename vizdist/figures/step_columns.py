@@ -13,7 +13,8 @@ MS = 1_000_000
 SPACED = 60  #: from so many columns on they stand without gaps and outlines
 LEAST = 12  #: fewer columns are no wider than so many would be
 MANY_TICKS = 24  #: up to so many every column has its number
-BESIDE = 0.55  #: of a column, from its middle to what stands beside it
+BESIDE = 0.55  #: of a column, from its middle to its edge
+OVER_PX = 20  #: what remarks over the chart take
 STICKS_OUT = 3.0  #: times the median up to which columns are drawn whole
 REMARK = 0.42  #: of all columns, the width of a remark beside one on a narrow screen
 
@@ -43,9 +44,12 @@ def columns_figure(
             _break(figure, column, top, theme)
         if column.step.number == step:
             (_frame if gap else _point)(figure, column, top, theme)
-    for column, on_left in _named(columns, top):
+    named = _named(columns, top)
+    if named:
+        figure.update_layout(margin={"t": OVER_PX * SCALE[theme]})
+    for column, on_left in named:
         said = words["step"].format(step=column.step.number)
-        _remark(figure, column, f"{said}  {duration(column.total)}", top, theme, on_left)
+        _remark(figure, column, f"{said}  {duration(column.total)}", theme, on_left)
     return figure
 
 
@@ -121,13 +125,11 @@ def _break(figure: go.Figure, column: TaskSplit, top: float, theme: Theme) -> No
     )  # fmt: skip
 
 
-def _remark(
-    figure: go.Figure, column: TaskSplit, text: str, top: float, theme: Theme, on_left: bool
-) -> None:
+def _remark(figure: go.Figure, column: TaskSplit, text: str, theme: Theme, on_left: bool) -> None:
+    """Over the chart, from the column's edge on: within it, it would hide other columns."""
     figure.add_annotation(
-        x=column.step.number + (-BESIDE if on_left else BESIDE), y=top * 1.02 / MS,
+        x=column.step.number + (BESIDE if on_left else -BESIDE), y=1, yref="paper",
         text=plain(text), showarrow=False,
-        xanchor="right" if on_left else "left", yanchor="top", xshift=-4 if on_left else 4,
-        bgcolor=TOKENS[theme]["panel"],
+        xanchor="right" if on_left else "left", yanchor="bottom", borderpad=0,
         font={"size": 12 * SCALE[theme], "weight": 600, "color": TOKENS[theme]["ink"]},
     )  # fmt: skip

@@ -84,7 +84,7 @@ def _clock(runs: Sequence[ComparedRun], lang: Lang) -> Component:
 def _legend(runs: Sequence[ComparedRun], lang: Lang) -> Component:
     """Of the classes that are drawn."""
     seen = {CLASSES[at] for run in runs for lane in run.lanes for at in set(lane.classes.tolist())}
-    names = [name for name in CLASSES if name in seen - {"other"}]
+    names = [name for name in CLASSES if name in seen]
     entries = [html.Span([swatch(name), t(f"shell.class.{name}", lang)]) for name in names]
     return html.Div(entries, className="legend")
 

@@ -21,7 +21,7 @@ class Bar(NamedTuple):
 
 
 def bars(lane: Lane, clock_ns: int) -> list[Bar]:
-    """The lane at the resolution of a clock this long; time that is `other` has no bar."""
+    """The lane at the resolution of a clock this long."""
     edges = lane.edges - lane.edges[0]
     took = int(edges[-1])
     count = max(1, math.ceil(COLUMNS * took / max(1, clock_ns)))
@@ -31,7 +31,7 @@ def bars(lane: Lane, clock_ns: int) -> list[Bar]:
     ends = np.append(begins[1:], count)
     found = zip(chosen[begins].tolist(), bounds[begins], bounds[ends], strict=True)
     drawn = [Bar(CLASSES[at], round(a), round(b)) for at, a, b in found]
-    return [bar for bar in drawn if bar.part != "other" and bar.start < bar.end]
+    return [bar for bar in drawn if bar.start < bar.end]
 
 
 def _chosen(classes: Array, edges: Array, bounds: Array) -> Array:

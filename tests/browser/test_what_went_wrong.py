@@ -52,6 +52,8 @@ def test_the_wave_begins_at_the_root_and_goes_on_in_order_of_time(page: Page) ->
     assert root is not None
     assert marks
     assert all(mark is not None and mark["x"] > root["x"] for mark in marks)
+    counts = page.locator(".echo:not(.root)").all_inner_texts()
+    assert page.locator(".wave-says").inner_text().startswith(f"{sum(map(int, counts))} more")
 
 
 def test_the_root_is_found_in_graph_and_timeline(page: Page) -> None:

@@ -30,9 +30,7 @@ def workload(
     with b.device(BAD):
         left = b.op("Sub", b.const(float(fails_in), name="last"), step, name="left")
         share = b.op("RealDiv", b.const(1.0, name="whole"), left, name="share")
-        checked = b.op(
-            "CheckNumerics", share, name="checked", message="the share of no step left is infinite"
-        )
+        checked = b.op("CheckNumerics", share, name="checked", message="share = 1 / 0 steps left")
     with b.device(ASIDE):
         seen = b.op("Neg", checked, name="seen")
     with b.device(PS):

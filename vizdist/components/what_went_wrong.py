@@ -39,12 +39,11 @@ def wrong_card(found: WhatWentWrong, view: View) -> Component:
             [
                 _facts(found, view),
                 *_no_instant(found, view.lang),
-                *_sentences(found, view),
                 *_wave(found, view),
             ],
             className="wrong-cause",
         ),
-        _part("seen", ("task", "outcome", "last"), _seen(found, view.lang), view.lang),
+        _beside(found, view),
         _part("unmet", _UNMET, [_unmet(one, found, view) for one in found.unmet], view.lang),
         _part(
             "unfinished", _OPEN, [_open(one, found, view) for one in found.unfinished], view.lang
@@ -54,6 +53,13 @@ def wrong_card(found: WhatWentWrong, view: View) -> Component:
     ]
     body = html.Div([part for part in parts if part is not None], className="wrong-parts")
     return card(t("wrong.title", view.lang), body, name="wrong")
+
+
+def _beside(found: WhatWentWrong, view: View) -> Component:
+    """What became of the tasks and of their mailboxes."""
+    seen = _part("seen", ("task", "outcome", "last"), _seen(found, view.lang), view.lang)
+    parts = [*([seen] if seen else []), *_sentences(found, view)]
+    return html.Div(parts, className="wrong-beside")
 
 
 def _sentences(found: WhatWentWrong, view: View) -> Iterator[Component]:
@@ -68,7 +74,7 @@ def _sentences(found: WhatWentWrong, view: View) -> Iterator[Component]:
     for name, words, page, proofs in told:
         if words:
             way = proof(view, page, found.step, proofs[0])
-            label = [t(f"shell.pages.{page}", lang), icon("right")]
+            label = [html.Span(t(f"shell.pages.{page}", lang)), icon("right")]
             parts = [icon(page), html.Span(tied(words)), link(label, way, kind="button")]
             yield html.Div(parts, className=f"sentence {name}")
 
@@ -125,7 +131,11 @@ def _wave(found: WhatWentWrong, view: View) -> Iterator[Component]:
     own = [found.task] if found.task else []
     tasks = [*own, *(task for task in lanes if task != found.task)]
     last = max(1, *(echo.after_ns for echo in found.echoes))
-    yield html.P(tied(echoes_text(found, view.lang)), className="wave-says")
+    says: list[Any] = [
+        tied(echoes_text(found, view.lang)),
+        html.Small(t("wrong.squares", view.lang)),
+    ]
+    yield html.P(says, className="wave-says")
     rows = [_lane(task, lanes.get(task, []), last, found, view) for task in tasks[:LANES]]
     axis = html.Div(
         [html.Span("0"), html.Span(str(duration(last / 2))), html.Span(str(duration(last)))],
@@ -168,9 +178,8 @@ def _binned(echoes: Iterable[Echo], last: int) -> Iterator[tuple[int, list[Echo]
 
 def _mark(here: Sequence[Echo], place: int, lang: Lang) -> Component:
     lines = [f"{one.name or one.kind}  {instant_text(one.after_ns, lang)}" for one in here]
-    count = str(len(here)) if len(here) > 1 else ""
     title = "\n".join(lines[:MOST])
-    return html.Span(count, className="echo", style={"left": f"{place}%"}, title=title)
+    return html.Span(f"{len(here)}", className="echo", style={"left": f"{place}%"}, title=title)
 
 
 def _part(name: str, columns: Sequence[str], rows: Sequence[Row], lang: Lang) -> Component | None:

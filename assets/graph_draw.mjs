@@ -167,7 +167,9 @@ function drawFullTitle(ctx, scene, box, name, x, y, room) {
   if (box.busy !== null && box.busy !== undefined) {
     const share = (100 * box.busy).toFixed(box.busy < 0.0995 ? 1 : 0);
     const said = words.busy.replace("{share}", share);
-    lines.push(textWidth(ctx, said, font(11)) > room ? `${share} %` : said);
+    const [word, ...rest] = said.split(" ");
+    const isNarrow = textWidth(ctx, said, font(11)) > room && h > 112;
+    lines.push(...(isNarrow ? [word, rest.join(" ")] : [said])); // one under the other
   }
   lines.forEach((line, i) => {
     write(line, h - 10 - 16 * (lines.length - 1 - i), font(11), theme.ink2);

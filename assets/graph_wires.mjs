@@ -7,6 +7,7 @@ import { drawTag, polygon, roundRect, roundedPath } from "./shapes.mjs";
 
 const DIMMED = 0.28;
 const TAG_ROOM = 24; // layout pixels from one tag to the next, but for the air between them
+const NAME_AIR = 8; // after a name, so that the next one is not read as its end
 const ROW = 70; // layout pixels from row to row
 const NAME = 17; // of them a name takes, on screen
 
@@ -217,13 +218,13 @@ export const touch = (a, b) =>
 function freeSpot(ctx, points, lines, side, labels, obstacles, ownId) {
   const [first, second] = lines;
   const widths = [textWidth(ctx, first, font(12, 600)), textWidth(ctx, second, font(11))];
-  const [w, h] = [Math.max(...widths) + 2, 28];
+  const [w, h] = [Math.max(...widths) + NAME_AIR, 28];
   const xs = [points[0][0], points.at(-1)[0]].sort((a, b) => (b - a) * side);
   const ends = [points[0][1], points.at(-1)[1]].sort((a, b) => a - b);
   const isShort = ends[1] - ends[0] < 200; // one channel; else it goes through a gutter
   const middle = isShort ? (ends[0] + ends[1]) / 2 : points[1][1];
   const slack = isShort ? Math.max(0, (ends[1] - ends[0]) / 2 - h / 2 - 10) : 0;
-  for (const dy of [0, slack, -slack]) {
+  for (const dy of [0, slack / 2, -slack / 2, slack, -slack]) {
     for (const x of xs) {
       const spot = { x: side > 0 ? x + 9 : x - 9 - w, y: middle - h / 2 + dy, w, h };
       const own = { ...spot, x: spot.x + 4, w: w - 8 };

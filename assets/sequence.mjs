@@ -9,6 +9,7 @@ const TOP = 46; // px of the lifelines' heads
 const FOOT = 14;
 const LEFT = 60; // px of the times
 const LANE = 104; // px between lifelines at least
+const NARROW = 84; // or so many, where all of them then fit
 const BAR = 5; // px: half the width of what stands on a lifeline
 const LOCAL = "local";
 
@@ -17,10 +18,12 @@ const LOCAL = "local";
 export function layOut(payload, { width, height, opened, isLit, measure }) {
   const { lifelines, total } = payload;
   const names = lifelines.map(({ id }) => id);
-  const gap = Math.max(LANE, (width - LEFT - LANE) / Math.max(1, names.length - 1));
-  const full = LEFT + LANE / 2 + gap * (names.length - 1) + LANE / 2;
+  const room = (width - LEFT) / Math.max(1, names.length);
+  const lane = room >= NARROW ? Math.min(LANE, room) : LANE;
+  const gap = Math.max(lane, (width - LEFT - lane) / Math.max(1, names.length - 1));
+  const full = LEFT + lane + gap * (names.length - 1);
   const place = {
-    x: (name) => LEFT + LANE / 2 + gap * names.indexOf(name),
+    x: (name) => LEFT + lane / 2 + gap * names.indexOf(name),
     y: (ns) => TOP + 10 + (Math.min(Math.max(ns, 0), total) / total) * (height - TOP - 10 - FOOT),
     knows: (name) => names.includes(name),
     total,
@@ -31,7 +34,7 @@ export function layOut(payload, { width, height, opened, isLit, measure }) {
   const foot = height - FOOT;
   placeLabels(units, { ...size, top: TOP - 6, foot, lanes: lanes.map(({ x }) => x) }, measure);
   return {
-    ...size, units, foot, lanes,
+    ...size, units, foot, lanes, lane,
     ticks: payload.ticks.map(([ns, text]) => ({ text, y: place.y(ns) })),
   };
 }
@@ -142,7 +145,7 @@ export function drawSequence(host, drawn, words) {
   const { width, height } = drawn;
   const parts = [
     ...drawn.ticks.flatMap((tick) => tickParts(tick, width)),
-    ...drawn.lanes.flatMap((lane) => laneParts(lane, drawn.foot)),
+    ...drawn.lanes.flatMap((lane) => laneParts(lane, drawn)),
     ...drawn.units.map((unit) => unitPart(unit, words)),
     element("g", { "aria-hidden": true }, drawn.units.flatMap(labelParts)),
   ];
@@ -157,8 +160,8 @@ function tickParts({ text, y }, width) {
   ];
 }
 
-function laneParts({ label: name, note, x }, foot) {
-  const wide = Math.min(LANE - 8, 18 + 7.4 * name.length);
+function laneParts({ label: name, note, x }, { foot, lane }) {
+  const wide = Math.min(lane - 8, 18 + 7.4 * name.length);
   return [
     element("line", { class: "lifeline", x1: x, x2: x, y1: 27, y2: foot }),
     element("rect", { class: "head", x: x - wide / 2, y: 3, width: wide, height: 24, rx: 4 }),

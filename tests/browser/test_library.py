@@ -60,3 +60,10 @@ def test_words_that_no_run_has_say_so(tab: Tab, dashboard: Dashboard) -> None:
     page.locator("#search").fill("no such run")
     said = "getComputedStyle(document.querySelector('.runs tbody'), '::after').content"
     page.wait_for_function(f"{said}.includes('No run has all of these words')")
+
+
+def test_on_a_phone_the_pictures_of_a_row_say_what_they_are(tab: Tab, dashboard: Dashboard) -> None:
+    page = tab(dashboard.url, width=390, height=844)
+    expect(page.locator(".run .cell-time .spark")).to_be_visible()
+    head = "cell => getComputedStyle(cell, '::before').content"
+    assert page.locator(".run .cell-time").evaluate(head) == '"Step time, a dot a step"'

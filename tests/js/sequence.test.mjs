@@ -21,8 +21,8 @@ const payload = (bundles, changes = {}) => ({
   ...changes,
 });
 
-const drawn = (of, { opened = [], lit = [], height = 600 } = {}) => layOut(of, {
-  width: 520, height, opened: new Set(opened), isLit: ({ key }) => lit.includes(key),
+const drawn = (of, { opened = [], lit = [], height = 600, width = 520 } = {}) => layOut(of, {
+  width, height, opened: new Set(opened), isLit: ({ key }) => lit.includes(key),
   measure: (text) => 6 * text.length,
 });
 
@@ -132,6 +132,12 @@ test("lifelines keep their distance where there are many of them", () => {
   const { lanes, width } = drawn(payload([], { lifelines }));
   for (const [at, lane] of lanes.slice(1).entries()) assert.ok(lane.x - lanes[at].x >= 100);
   assert.ok(width > 1200);
+});
+
+test("three lifelines fit a phone", () => {
+  const { lanes, width, lane } = drawn(payload([call(100)]), { width: 332 });
+  assert.equal(width, 332);
+  assert.ok(lanes.at(-1).x + lane / 2 <= width);
 });
 
 test("a row is meant by its key, its edge, its tensor or its link", () => {

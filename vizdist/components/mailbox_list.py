@@ -221,7 +221,9 @@ def _moved(line: Line, scale: _Scale) -> Component:
     width = {"width": f"{max(3, share * _MOST_TRANSFER):.0f}px"}
     kind = "fill-idle" if row.is_control else "fill-recv"
     bar = html.Span(className=f"mail-way {kind}", style=width)
-    return html.Span([bar, html.Span(time_text(line.transfer_ns))], className="mail-moved")
+    label: dict[str, Any] = {"data-label": t("rendezvous.mail.transfer", scale.lang)}
+    words = html.Span(time_text(line.transfer_ns))
+    return html.Span([bar, words], className="mail-moved", **label)
 
 
 def _sentence(row: Transfer, scale: _Scale) -> str:

@@ -60,8 +60,7 @@ def _overview(library: Library, trace: str, _changed_ns: int) -> Overview | Trac
 def _table(rows: Sequence[Row], lang: Lang) -> Component:
     times = [seen.durations_ns for _, seen in rows if isinstance(seen, Overview)]
     scale = scale_of([median_low(durations) for durations in times if durations])
-    names = {name: name for name in COLUMNS} | ({"time": "time_by_powers"} if scale.low else {})
-    head = [html.Th(t(f"library.columns.{names[name]}", lang), scope="col") for name in COLUMNS]
+    head = [html.Th(_title(name, scale, lang), scope="col") for name in COLUMNS]
     body = [_row(entry, seen, scale, lang) for entry, seen in rows]
     found: dict[str, Any] = {"data-none": t("library.none_found", lang)}
     return html.Section(
@@ -90,11 +89,21 @@ def _row(entry: Entry, seen: Overview | TraceError, scale: Scale, lang: Lang) ->
     ]
     return html.Tr(
         [
-            html.Td(cell, className=f"cell-{column}")
+            html.Td(cell, className=f"cell-{column}", **_label(_title(column, scale, lang)))
             for column, cell in zip(COLUMNS, cells, strict=True)
         ],
         className="run",
     )
+
+
+def _title(column: str, scale: Scale, lang: Lang) -> str:
+    name = "time_by_powers" if column == "time" and scale.low else column
+    return t(f"library.columns.{name}", lang)
+
+
+def _label(title: str) -> dict[str, Any]:
+    """On a phone, which has no line of heads, a picture has its own."""
+    return {"data-label": title}
 
 
 def _measured(seen: Overview, scale: Scale, lang: Lang) -> list[Component | str]:

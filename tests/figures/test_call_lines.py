@@ -39,5 +39,11 @@ def test_dead_tensors_and_control_signals_are_no_values(calls: list[Call], said:
     assert reply(calls) == said
 
 
+def test_all_times_beside_the_picture_have_one_unit() -> None:
+    step = StepInfo(1, 7, 1, 0, 16_164_000, "worker:0", 1, True)
+    ticks = call_lines(CallSequence(step, "worker:0", True, ["worker:0"], []), "en")["ticks"]
+    assert [text for _, text in ticks] == ["0 ms", "5 ms", "10 ms", "15 ms"]
+
+
 def test_clauses_are_joined_as_chinese_does() -> None:
     assert reply([VALUE, DEAD], "zh") == "1 个值，8 B，1 个死张量"

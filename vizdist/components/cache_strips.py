@@ -16,7 +16,7 @@ LEGEND: tuple[Cell, ...] = ("miss", "hit", "counted", "")
 def cache_strips_table(found: CacheStrips, current: int, lang: Lang) -> list[Component]:
     if not found.strips:
         return [html.P(t("rendezvous.caches.none", lang), className="hint")]
-    used = {cell for strip in found.strips for cell in strip.cells}
+    used = {cell for strip in found.strips if any(strip.cells) for cell in strip.cells}
     legend = [
         html.Span([_mark(cell), t(f"rendezvous.cell.{cell or 'none'}", lang)])
         for cell in LEGEND
@@ -55,6 +55,8 @@ def _row(strip: Strip, steps: Sequence[int], lang: Lang) -> Component:
 
 
 def _cells(strip: Strip, steps: Sequence[int], lang: Lang) -> Component:
+    if not any(strip.cells):
+        return html.Span(t("rendezvous.cell.none", lang), className="hint")
     drawn = [
         _mark(cell, t(f"rendezvous.cell.{cell or 'none'}_in", lang, step=f"{step:,}"))
         for step, cell in zip(steps, strip.cells, strict=True)

@@ -19,6 +19,13 @@ def time_text(ns: int) -> str:
     return us(ns) if ns < 10_000_000 else str(duration(ns))
 
 
+def _ticks(total_ns: int) -> list[tuple[int, str]]:
+    """Round times, all in the unit of the last one."""
+    times = round_times(total_ns)
+    in_ms = times[-1] >= 10_000_000
+    return [(ns, f"{ns / 1e6:g} ms" if in_ms else time_text(ns)) for ns in times]
+
+
 def method_title(method: str) -> str:
     """`recv_tensor`, as the field calls what services name `RecvTensor`."""
     return _INNER_CAPITAL.sub("_", method).lower()
@@ -30,7 +37,7 @@ def call_lines(found: CallSequence, lang: Lang) -> Json:
         "lifelines": [_lifeline(name, found, lang) for name in found.lifelines],
         "local": t("rendezvous.calls.local", lang) if found.is_local else "",
         "bundles": [_bundle(at, bundle, lang) for at, bundle in enumerate(found.bundles)],
-        "ticks": [[ns, time_text(ns)] for ns in round_times(found.step.duration)],
+        "ticks": _ticks(found.step.duration),
         "words": {key: t(f"rendezvous.calls.{key}", lang) for key in ("open", "fold")},
     }
 

@@ -186,7 +186,7 @@ def test_lookups_of_another_client_are_not_drawn_as_those_of_this_one(run: ToldR
     ("lang", "words"), [("en", "no lookup recorded"), ("zh", "没有记录到查询")]
 )
 def test_an_empty_cell_says_that_no_lookup_was_recorded(lang: Lang, words: str) -> None:
-    found = CacheStrips([1], [Strip("channel", [""], 0, 0)])
+    found = CacheStrips([1, 2], [Strip("channel", ["miss", ""], 0, 1)])
     text = "".join(map(markup, cache_strips_table(found, 1, lang)))
     assert text.count(words) == 2, "in the cell and in the legend"
 

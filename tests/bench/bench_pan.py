@@ -22,6 +22,7 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.store.index import path_id
 from vizdist.store.library import Library
+from vizdist.store.trace import Trace
 
 SCREENS = ((1440, 900), (2560, 1440))
 STEPS = 2000
@@ -46,6 +47,18 @@ def capture(folder: Path, steps: int) -> None:
     arguments = ["run", "digits-mlp", "--strategy", "parameter_server_v1", "--ps", "2"]
     arguments += ["--workers", "4", "--steps", str(steps), "--out", str(folder)]
     subprocess.run([sys.executable, "-m", "tracer", *arguments], check=True, capture_output=True)
+
+
+def run_asked_for(says: str | None) -> tuple[Library, Trace]:
+    """That of the command line, or one of STEPS steps that is recorded now."""
+    parser = argparse.ArgumentParser(description=says)
+    parser.add_argument("trace", type=Path, nargs="?", help="a run (default: one recorded now)")
+    folder = parser.parse_args().trace
+    if folder is None:
+        folder = Path(tempfile.mkdtemp()) / "run.trace"
+        capture(folder, STEPS)
+    library = Library([folder])
+    return library, library.open(path_id(folder))
 
 
 def drag(page: Page, pixels: int) -> list[float]:
@@ -84,14 +97,7 @@ def panned(page: Page) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trace", type=Path, nargs="?", help="a run (default: one recorded now)")
-    folder = parser.parse_args().trace
-    if folder is None:
-        folder = Path(tempfile.mkdtemp()) / "run.trace"
-        capture(folder, STEPS)
-    library = Library([folder])
-    trace = library.open(path_id(folder))
+    library, trace = run_asked_for(__doc__)
     found: dict[str, Any] = {}
     begin, end = trace.steps[0].start - trace.start, trace.steps[-1].end - trace.start
     with sync_playwright() as playwright:

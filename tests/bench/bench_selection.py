@@ -4,21 +4,16 @@ A span is selected as a click does it. The clock runs until the canvas has it li
 say what it is, and the address holds it. The budget is 200 ms at the 95th percentile.
 """
 
-import argparse
 import json
 import os
 import random
 import statistics
-import tempfile
-from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from tests.bench.bench_pan import STEPS, capture
+from tests.bench.bench_pan import run_asked_for
 from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.analysis.steps import clients_of, shown_step
-from vizdist.store.index import path_id
-from vizdist.store.library import Library
 from vizdist.store.trace import Trace
 
 SELECTIONS = 60
@@ -63,14 +58,7 @@ def selections(page: Page, ids: list[str], card: str, lit: str) -> dict[str, flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("trace", type=Path, nargs="?", help="a run (default: one recorded now)")
-    folder = parser.parse_args().trace
-    if folder is None:
-        folder = Path(tempfile.mkdtemp()) / "run.trace"
-        capture(folder, STEPS)
-    library = Library([folder])
-    trace = library.open(path_id(folder))
+    library, trace = run_asked_for(__doc__)
     ids = ops_of(trace)
     found = {}
     with sync_playwright() as playwright:

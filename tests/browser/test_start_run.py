@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import axe_faults, overflow, serving
 from vizdist.store.library import Library
@@ -60,14 +60,19 @@ def test_the_panel_fits_beside_the_runs_and_below_them(library: Tab, lang: str, 
     assert not axe_faults(page)
 
 
+def started(page: Page, steps: int) -> Locator:
+    """Asks for a run on one device; what the panel says of it."""
+    page.get_by_label("Strategy", exact=True).select_option("one_device")
+    page.get_by_label("Steps").fill(str(steps))
+    page.get_by_role("button", name="Start").click()
+    return page.locator(".start-says")
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_run_started_here_shows_up_runs_and_ends(library: Tab) -> None:
     page = library()
-    page.get_by_label("Strategy", exact=True).select_option("one_device")
-    page.get_by_label("Steps").fill("300")
-    page.get_by_role("button", name="Start").click()
-    says = page.locator(".start-says")
+    says = started(page, steps=300)
     expect(says).to_contain_text(re.compile("come up|It runs"))
     row = page.locator(".run")
     expect(row).to_contain_text("one_device", timeout=120_000)
@@ -81,10 +86,7 @@ def test_a_run_started_here_shows_up_runs_and_ends(library: Tab) -> None:
 @pytest.mark.cluster
 def test_a_run_that_is_stopped_says_so(library: Tab) -> None:
     page = library()
-    page.get_by_label("Strategy", exact=True).select_option("one_device")
-    page.get_by_label("Steps").fill("10000")
-    page.get_by_role("button", name="Start").click()
-    says = page.locator(".start-says")
+    says = started(page, steps=10_000)
     expect(says).to_have_attribute("data-phase", "running", timeout=120_000)
     says.get_by_role("button", name="Stop it").click()
     expect(says).to_contain_text("It failed: interrupted", timeout=60_000)

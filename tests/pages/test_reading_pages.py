@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from dash.development.base_component import Component
 
+from tests.components.reading import found, text
 from tests.store.sample_trace import training_step, write_trace
 from tracer.model.trace_folder import Flag, TaskRecord
 from vizdist.analysis.step_split import split_step
@@ -21,24 +22,6 @@ from vizdist.store.library import Library
 from vizdist.store.trace import open_trace
 
 KILLED = "worker:1 was killed by SIGKILL in step 3"
-
-
-def found(part: object, kind: str) -> list[Component]:
-    """The components whose class is `kind`."""
-    if isinstance(part, Component):
-        own = [part] if kind in str(getattr(part, "className", "")).split() else []
-        return [*own, *found(getattr(part, "children", None), kind)]
-    if isinstance(part, list | tuple):
-        return [one for child in part for one in found(child, kind)]
-    return []
-
-
-def text(part: object) -> str:
-    if isinstance(part, Component):
-        return text(getattr(part, "children", None))
-    if isinstance(part, list | tuple):
-        return "".join(map(text, part))
-    return "" if part is None else str(part).replace("\u00a0", " ")
 
 
 @pytest.fixture

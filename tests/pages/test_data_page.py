@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.analysis.data_run import data_run
-from tests.pages.test_reading_pages import found, text
+from tests.components.reading import found, text
 from tests.strategies.inputs_golden import elements, files, rows
 from vizdist.analysis.data_told import UNKNOWN
 from vizdist.analysis.who_saw_what import who_saw_what

@@ -7,9 +7,9 @@ import pytest
 from dash.development.base_component import Component
 
 import vizdist.i18n
+from tests.components.reading import found
+from tests.components.reading import text as said
 from tests.pages.commands import FILE, RUNNABLE, runnable_text, text
-from tests.pages.test_reading_pages import found
-from tests.pages.test_reading_pages import text as said
 from tracer.model.schema import SPAN_KINDS
 from vizdist.components.view import View
 from vizdist.i18n import LANGUAGES, Lang

@@ -94,8 +94,9 @@ def check_tolerance(
     `by_frames`: tensors go from task to task in frames of ours. Raises ToleranceError, FaultError
     or CheckpointError.
     """
-    check_faults(faults_from(asked.faults), cluster, steps)
-    for fault in faults_from(asked.faults):
+    faults = faults_from(asked.faults)
+    check_faults(faults, cluster, steps)
+    for fault in faults:
         if fault.kind in OF_FRAMES and not by_frames:
             raise ToleranceError(
                 f"--fault {fault}: with --collectives native tensors go by torch.distributed, not "

@@ -261,7 +261,8 @@ def _fill_summary(body: Component, trace: Trace, step: int, lang: Lang) -> None:
 
 def _rendezvous(trace: Trace, step: StepInfo, lang: Lang) -> Iterator[tuple[str, Children]]:
     """Its cards; iterations stand below their edge, where the script folds them."""
-    found, titles = mailbox(trace, step), short_titles(mailbox(trace, step).rows)
+    found = mailbox(trace, step)
+    titles = short_titles(found.rows)
     traffic = {(titles[a], titles[b]): one for (a, b), one in found.traffic.items()}
     spans = trace.all.take(trace.step_places(step))
     edges = [edge_of(row.key) for row in found.rows if row.frame]

@@ -136,30 +136,20 @@ class _Cut:
 
         The variable is read where it is, by the send: after what the reader waits for there.
         """
-        dtype = self._dtype(edge)
-        recv_op = "_HostRecv" if is_read_on_host(self._graph, edge, dtype) else "_Recv"
-        recv = self._join(edge, start, dtype, recv_op)
-        sending, receiving = self._parts[self._place[edge.src]], self._parts[self._place[edge.dst]]
         written = [c for c in reader.control_inputs if self._place[c] == self._place[edge.src]]
-        send = sending.pop()
-        sending.append(send.with_(control_inputs=(*send.control_inputs, *written)))
-        receiving.pop()
-        again = recv.with_(control_inputs=(*recv.control_inputs, *before))
-        receiving.append(again)
-        return again
+        on_host = is_read_on_host(self._graph, edge, self._dtype(edge))
+        return self._join(edge, (start, *before) if start else before, written, on_host=on_host)
 
     def _receive(self, edge: Edge, start: str | None) -> Node:
         """The node by which the edge's value is had in its consumer's partition.
 
         A value that a GPU's kernel reads on the host comes apart from one it reads in place.
         """
-        dtype = self._dtype(edge)
-        on_host = is_read_on_host(self._graph, edge, dtype)
+        on_host = is_read_on_host(self._graph, edge, self._dtype(edge))
         apart = on_host and "GPU" in self._graph[edge.dst].device
         key = edge.src, edge.src_port, self._place[edge.dst], apart
         if key not in self._received:
-            recv_op = "_HostRecv" if on_host else "_Recv"
-            self._received[key] = self._join(edge, start, dtype, recv_op)
+            self._received[key] = self._join(edge, (start,) if start else (), on_host=on_host)
         return self._received[key]
 
     def _dtype(self, edge: Edge) -> str:
@@ -168,11 +158,15 @@ class _Cut:
             return NOTHING.dtype
         return dtype_of(self._graph, Input(edge.src, edge.src_port), self._dtypes)
 
-    def _join(self, edge: Edge, start: str | None, dtype: str, recv_op: str) -> Node:
+    def _join(
+        self, edge: Edge, after: Sequence[str], sent_after: Sequence[str] = (), *, on_host: bool
+    ) -> Node:
         """Adds the pair; its recv sits on the device of the first consumer.
 
-        In a loop over devices, the recv begins with the iteration, by a control edge from `start`.
+        By control edges the recv begins after `after`, in a loop over devices what starts the
+        iteration, and the send after `sent_after`.
         """
+        dtype = self._dtype(edge)
         source, target = self._graph[edge.src], self._graph[edge.dst]
         sending = self._parts[self._place[edge.src]]
         receiving = self._parts[self._place[edge.dst]]
@@ -185,14 +179,15 @@ class _Cut:
             source,
             attrs={**attrs, "T": dtype},
             inputs=(output,),
+            control_inputs=tuple(sent_after),
         )
         recv = self._added(
             edge.src,
-            recv_op,
+            "_HostRecv" if on_host else "_Recv",
             target,
             attrs={**attrs, "tensor_type": dtype},
             specs=specs,
-            control_inputs=(start,) if start else (),
+            control_inputs=tuple(after),
         )
         sending.append(send)
         receiving.append(recv)

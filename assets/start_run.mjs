@@ -37,7 +37,7 @@ export function asked(can, { workload, strategy, numbers, options }) {
     strategy: parts.strategy,
     numbers: Object.fromEntries(
       parts.numbers.map((name) => [name, numberOf(can, parts, name, numbers[name])])),
-    options: Object.fromEntries(chosen.map(([name, value]) => [name, value])),
+    options: Object.fromEntries(chosen),
   };
 }
 

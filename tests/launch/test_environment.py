@@ -3,28 +3,80 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
+from tracer.launch.devices import devices_from
 from tracer.launch.environment import (
     grpc_settings,
+    num_on_cores,
     process_settings,
     say_if_proxy_is_ignored,
     task_environment,
-    threads_per_task,
+    threads_per_device,
 )
+from tracer.launch.jobs import ModuleJob
+from tracer.launch.launcher import Launcher
 from tracer.launch.plan import PLAN_VARIABLE, Plan
 from tracer.record.clock import OFFSET_NS, OFFSET_VARIABLE
+from tracer.strategies.strategy import Topology
+from tracer.workloads import digits_mlp
 
 
-def test_tasks_share_the_cores_and_the_users_settings_win(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_share_the_cores_and_the_users_settings_win(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert [threads_per_task(tasks) for tasks in (1, 3, 100)] == [8, 2, 1]
+    assert [threads_per_device(on_cores) for on_cores in (1, 3, 100)] == [8, 2, 1]
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "5")
     found = task_environment(Plan("r"), "/scratch", "secret", 4)
     assert (found["OMP_NUM_THREADS"], found["MKL_NUM_THREADS"]) == ("2", "5")
+
+
+@pytest.mark.parametrize(
+    ("devices", "on_cores"),
+    [(["cpu:0"], 1), (["cpu:0", "cpu:1"], 2), (["cuda:0", "cuda:1"], 1)],
+)
+def test_kernels_of_gpus_take_no_cores(devices: list[str], on_cores: int) -> None:
+    assert num_on_cores(devices) == on_cores
+
+
+class Enough(Exception):
+    """No process need start."""
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "threads"),
+    [
+        ("one_device", "cpu:1", 4),
+        ("mirrored", "cpu:2", 2),
+        ("mirrored", "cpu:16", 1),
+        ("multi_worker_mirrored", "cpu:1", 2),
+    ],
+)
+def test_devices_of_all_tasks_of_a_run_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, strategy: str, devices: str, threads: int
+) -> None:
+    told: list[str] = []
+
+    def child(
+        _task: object, _arguments: object, environment: Mapping[str, str], *_: object
+    ) -> None:
+        told.append(environment["OMP_NUM_THREADS"])
+        raise Enough
+
+    monkeypatch.setattr("tracer.launch.crew.Child", child)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    topology = Topology(devices=devices_from(devices))
+    plan = Plan("r", out=str(tmp_path / "run"), strategy=strategy, topology=topology)
+    with pytest.raises(Enough):
+        Launcher(plan, ModuleJob(plan, digits_mlp.workload), lambda *_: None).run()
+    assert told == [str(threads)]
 
 
 def test_a_task_gets_plan_and_clock_of_its_launcher(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,8 @@ RUN_FLAGS: Mapping[str, Mapping[str, Any]] = {
     "--devices": {
         "metavar": "D",
         "default": "auto",
-        "help": "devices of each worker: auto (every GPU, else CPU), cpu:N or cuda:0[,cuda:0…]",
+        "help": "devices of each worker: auto (every GPU, else CPU), cpu:N or cuda:0[,cuda:0…]; "
+        "CPUs share the cores, unless OMP_NUM_THREADS says how many threads a kernel has",
     },
     "--ps-devices": {"metavar": "D", "help": "devices of each parameter server (default cpu:1)"},
     "--steps": {

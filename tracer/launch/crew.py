@@ -2,7 +2,7 @@
 
 import queue
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from tracer.launch.account import Account
 from tracer.launch.child import Child, Event
-from tracer.launch.environment import say_if_proxy_is_ignored, task_environment
+from tracer.launch.environment import num_on_cores, say_if_proxy_is_ignored, task_environment
 from tracer.launch.plan import LIFE_VARIABLE, Life, Plan
 from tracer.launch.progress import last_step
 from tracer.model.cluster import TaskName
@@ -18,23 +18,24 @@ from tracer.record.open_span import OpenSpan
 
 
 class Crew:
-    """What the processes say comes as events into the queue."""
+    """What the processes say comes as events into the queue; `devices` are those of each task."""
 
     def __init__(
         self,
         plan: Plan,
-        tasks: tuple[TaskName, ...],
+        devices: Mapping[TaskName, Sequence[str]],
         secret: str,
         scratch: Path,
         account: Account,
         events: "queue.SimpleQueue[Event]",
     ) -> None:
         self._plan = plan
-        self._tasks = tasks
+        self._tasks = tuple(devices)
         self._scratch = scratch
         self._account = account
         self._events = events
-        self._environment = task_environment(plan, str(scratch), secret, len(tasks))
+        on_cores = sum(map(num_on_cores, devices.values()))
+        self._environment = task_environment(plan, str(scratch), secret, on_cores)
         self._children: dict[TaskName, Child] = {}
         self._restarts: dict[TaskName, OpenSpan] = {}
 

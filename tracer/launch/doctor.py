@@ -63,7 +63,10 @@ def devices() -> list[Row]:
 
 
 def settings(environ: Mapping[str, str]) -> list[Row]:
-    """What the launcher sets for one task a host; what the user has set wins."""
+    """What the launcher sets for one device a host; what the user has set wins.
+
+    Several share the cores, so each has fewer threads.
+    """
     return [
         (name, f"{environ[name]} (yours; else {ours})" if name in environ else ours)
         for name, ours in process_settings(1).items()

@@ -1,15 +1,16 @@
 """The environment that a task process starts in.
 
 These must be set before torch and gRPC are imported, so they are the launcher's work. Threads: with
-the default, fresh RPC threads each spin an OpenMP team (measured: twice the step time). Malloc:
-fresh mmaps of large messages cost more than their copy. gRPC: its EventEngine hands every message
-through threads of its own (measured: an empty call costs twice the time).
+the default, fresh RPC threads each spin an OpenMP team (measured: twice the step time), and devices
+that compute at once take the cores from each other (measured: half of the rate). Malloc: fresh
+mmaps of large messages cost more than their copy. gRPC: its EventEngine hands every message through
+threads of its own (measured: an empty call costs twice the time).
 """
 
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
 from tracer.launch.plan import PLAN_VARIABLE, SCRATCH_VARIABLE, SECRET_VARIABLE, Plan
@@ -40,8 +41,14 @@ def say_if_proxy_is_ignored(plan: Plan) -> None:
         )
 
 
-def threads_per_task(local_tasks: int) -> int:
-    return max(1, (os.cpu_count() or 1) // max(1, local_tasks))
+def num_on_cores(devices: Iterable[str]) -> int:
+    """How many of a task's devices compute on the host's cores; a task of GPUs counts as one."""
+    return max(1, sum(device.startswith("cpu") for device in devices))
+
+
+def threads_per_device(on_cores: int) -> int:
+    """Of a kernel, where so many devices of all tasks on this host share its cores."""
+    return max(1, (os.cpu_count() or 1) // max(1, on_cores))
 
 
 def grpc_settings(grpcio: str) -> Mapping[str, str]:
@@ -52,9 +59,12 @@ def grpc_settings(grpcio: str) -> Mapping[str, str]:
     return {"GRPC_EXPERIMENTS": ",".join(f"-{name}" for name in EVENT_ENGINE)}
 
 
-def process_settings(local_tasks: int) -> Mapping[str, str]:
-    """Environment variables of one of `local_tasks` tasks on this host: threads, memory, gRPC."""
-    threads = str(threads_per_task(local_tasks))
+def process_settings(on_cores: int) -> Mapping[str, str]:
+    """Environment variables of a task: threads, memory, gRPC.
+
+    `on_cores`: how many devices of all tasks compute on this host's cores.
+    """
+    threads = str(threads_per_device(on_cores))
     return {
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
@@ -64,11 +74,11 @@ def process_settings(local_tasks: int) -> Mapping[str, str]:
     }
 
 
-def task_environment(plan: Plan, scratch: str, secret: str, local_tasks: int) -> Mapping[str, str]:
+def task_environment(plan: Plan, scratch: str, secret: str, on_cores: int) -> Mapping[str, str]:
     """What the launcher tells its children beyond job and index; the user's settings win."""
     told = {
         PLAN_VARIABLE: plan.to_json(),
         SECRET_VARIABLE: secret,
         SCRATCH_VARIABLE: scratch,
     }
-    return {**process_settings(local_tasks), **os.environ, **clock_environment(), **told}
+    return {**process_settings(on_cores), **os.environ, **clock_environment(), **told}

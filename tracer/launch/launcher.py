@@ -111,8 +111,9 @@ class Launcher:
             scratch_folder() as self._scratch,
             Account(self._plan, self._job.cluster, self._scratch, report=self._report) as account,
         ):
+            devices = {task: self._job.devices(task) for task in self._tasks}
             self._crew = Crew(
-                self._plan, self._tasks, self._secret, self._scratch, account, self._events
+                self._plan, devices, self._secret, self._scratch, account, self._events
             )
             try:
                 self._crew.start()

@@ -1,7 +1,7 @@
 // Paints a laid-out graph: boxes, bands, edges, wires with their tags, tiles, names.
 // A `scene` is {payload, model, theme, words, zoom, x, y, boxes, bands, tiles, links, wires, heat,
-// found, lit, hover, focus, alpha, only, isTwo, path}; graph.mjs makes it. While a stage turns into
-// another, things in it are `shown` in part, `grown` in part, or `leaving`.
+// found, lit, hover, focus, alpha, only, isTwo, path, dead}; graph.mjs makes it. While a stage
+// turns into another, things in it are `shown` in part, `grown` in part, or `leaving`.
 
 import {
   CODE_FONT, ellipsis, font, haloText, heat, inkOn, mix, textWidth,
@@ -12,6 +12,7 @@ import {
 } from "./graph_marks.mjs";
 import {
   HOLLOW, TAGS, hueOf, isChosen, isValueShown, levelOf, linkWidth, nodeHeat, tileHeat,
+  titleOf,
 } from "./graph_model.mjs";
 import {
   arrowHead, dimOf, drawStubLabels, drawWire, drawWireLabels, halfTile, place, stroke, tilePath,
@@ -372,7 +373,7 @@ function placeName(ctx, scene, tile, level, labels) {
   const top = y + (isTag ? 9 : halfTile(scene)) + 13;
   const style = font(11, isRinged ? 700 : 550);
   const room = tile.room * Math.max(zoom, 1);
-  const text = isTag ? words[tile.kind].replace("{name}", tile.label) : tile.label;
+  const text = isTag ? words[tile.kind].replace("{name}", tile.label) : titleOf(tile, words);
   const lines = level.names && zoomY >= zoom ? linesOf(scene, tile, level) : [];
   const spotOf = ([most, shown]) => {
     const name = ellipsis(text, (t) => textWidth(ctx, t, style), most);

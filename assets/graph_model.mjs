@@ -21,6 +21,11 @@ export function levelOf(zoom) {
   return zoom <= 1.4 ? { name: "names", ...full } : { name: "cards", ...full, cards: true };
 }
 
+/** What a tile is called; where another of its box has the same name, with what it is. */
+export const titleOf = ({ label, role }, { families }) => (
+  role ? `${label} · ${families[role] ?? role}` : label
+);
+
 /** Width of a wire in pixels: 1.8 for a few bytes, 7 for 784 KiB, never over 9. */
 export const wireWidth = (bytes) => Math.min(9, 1.8 + 1.8 * Math.log10(1 + bytes / 1024));
 

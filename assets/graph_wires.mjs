@@ -64,6 +64,8 @@ export function drawWire(ctx, scene, wire, level) {
     }
   } else if (wire.control) {
     stroke(ctx, theme.line2, 2.2, [2.2, 2.6]);
+  } else if (scene.dead?.has(wire.id)) {
+    stroke(ctx, theme.line2, Math.min(width, 2.2), [6, 4]);
   } else {
     stroke(ctx, theme.ink2, width + 1.6);
     stroke(ctx, twoColours(ctx, theme, points), width);
@@ -110,7 +112,7 @@ function drawWireTags(ctx, scene, wire, points, level, isRinged) {
       ctx.fill();
       stroke(ctx, theme.outline, 2);
     }
-    drawTag(ctx, theme, kind, x, y, size, way, wire.control);
+    drawTag(ctx, theme, kind, x, y, size, way, wire.control || scene.dead?.has(wire.id));
   }
 }
 
@@ -143,8 +145,9 @@ export function drawWireLabels(ctx, scene, level, labels, width, height) {
     const long = [short, consumers].filter(Boolean).join(" · ");
     const spot = [[long, 1], [short, 1], [long, -1], [short, -1]].map(([second, side]) => ({
       second, at: freeSpot(ctx, points, [name, second], side, labels, obstacles, wire.id),
-    })).find((option) => option.at);
-    if (!spot) continue;
+    })).find((option) => option.at)
+      ?? { second: "", at: tagSpot(ctx, points, name, labels, obstacles) };
+    if (!spot.at) continue;
     const isLit = scene.lit?.wires.has(wire.id) ?? false;
     ctx.globalAlpha = scene.alpha * dimOf(scene, isLit);
     ctx.textAlign = "left";
@@ -213,6 +216,19 @@ function segmentsOf(scene, wire) {
 
 export const touch = (a, b) =>
   a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+/** Room for the name alone beside one of a wire's tags, within the box that it is on. */
+function tagSpot(ctx, points, name, labels, obstacles) {
+  const [w, h] = [textWidth(ctx, name, font(12, 600)) + NAME_AIR, 14];
+  for (const [[x, y], next] of [[points[0], points[1]], [points.at(-1), points.at(-2)]]) {
+    const inward = Math.sign(y - next[1]);
+    for (const left of inward ? [x + 6, x - 6 - w] : []) {
+      const spot = { x: left, y: y + inward * 19 - h / 2, w, h };
+      if ([...labels, ...obstacles].every((other) => !touch(spot, other))) return spot;
+    }
+  }
+  return null;
+}
 
 /** Room for two lines right (side 1) or left (−1) of a wire's vertical part, clear of all else. */
 function freeSpot(ctx, points, lines, side, labels, obstacles, ownId) {

@@ -7,6 +7,7 @@ import * as core from "../../assets/core.mjs";
 import * as graph from "../../assets/graph_model.mjs";
 import * as folds from "../../assets/graph_folds.mjs";
 import * as table from "../../assets/graph_table.mjs";
+import { drawWireLabels } from "../../assets/graph_wires.mjs";
 import { tagPoints } from "../../assets/shapes.mjs";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url)));
@@ -198,6 +199,29 @@ test("a Send points where its tensor goes, a Recv has its notch where it comes f
   assert.ok(tip("send", "down").some(([x, y]) => x === 0 && y === 9));
   assert.ok(tip("recv", "down").some(([x, y]) => x === 0 && y < 0 && y > -9));
   assert.ok(tip("send", "left").some(([x, y]) => x === -9 && y === 0));
+});
+
+test("a name that another tile of its box has too says what it is", () => {
+  const words = { families: { reads: "reads" } };
+  assert.equal(graph.titleOf({ label: "w", role: "reads" }, words), "w · reads");
+  assert.equal(graph.titleOf({ label: "w", role: "" }, words), "w");
+});
+
+test("a wire between others that has no room for its name has it at its tag", () => {
+  const texts = [];
+  const ctx = new Proxy({}, { get: (own, name) => own[name] ?? ((...args) => {
+    if (name === "measureText") return { width: args[0].length * 7 };
+    if (name === "fillText") texts.push(args[0]);
+    return undefined;
+  }) });
+  const wires = [0, 40, 80].map((x, i) => ({
+    id: `w${i}`, isPair: true, label: `layer${i}/weight`, bytes: 64 - i, wait: 0,
+    parts: [{ dsts: [] }], points: [[x, 0], [x, 20], [x, 40], [x, 70]],
+  }));
+  const scene = { payload: { wires }, model: { nodes: new Map() }, theme: light, words: {},
+    x: 0, y: 0, zoom: 1, alpha: 1, heat: "plain" };
+  drawWireLabels(ctx, scene, { pairLabels: "all" }, [], 600, 400);
+  assert.deepEqual(wires.map(({ label }) => label).filter((name) => !texts.includes(name)), []);
 });
 
 test("a device that is selected lights its bands, and what crosses their edges", () => {

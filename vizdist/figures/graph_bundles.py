@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from vizdist.analysis.node_measures import Measured, StepMeasures
 from vizdist.analysis.scopes import bundle_id, scope_label, scope_of, shared_scope
+from vizdist.figures.graph_labels import told_apart
 from vizdist.figures.graph_shapes import Link, Pair, Wire
 from vizdist.figures.graph_stage import Edge, PairEdge, StageGraph, tensor_bytes
 
@@ -37,6 +38,15 @@ class Bundle:
         scope = shared_scope(scope_of(pair.src, 99) for pair in self.pairs)
         is_gradient = first.label.startswith("∇")
         return f"{'∇' if is_gradient else ''}{scope_label(scope)}" if scope else first.label
+
+    @property
+    def path(self) -> str:
+        """What the label is short for; it says all where it is a gradient's."""
+        if self.label.startswith("∇"):
+            return self.label
+        if len(self.pairs) > 1:
+            return shared_scope(scope_of(pair.src, 99) for pair in self.pairs)
+        return self.pairs[0].src.removesuffix("/Read").removesuffix("/read")
 
 
 def bundles_of(
@@ -118,9 +128,10 @@ def wires_json(
     wires: Sequence[Wire],
     measures: StepMeasures,
 ) -> list[Json]:
+    labels = told_apart([(bundle.label, bundle.path) for bundle in bundles])
     return [
-        _wire(graph, bundle, pair, wire, measures)
-        for bundle, pair, wire in zip(bundles, placed, wires, strict=True)
+        _wire(graph, bundle, pair, wire, measures) | {"label": label}
+        for bundle, pair, wire, label in zip(bundles, placed, wires, labels, strict=True)
     ]
 
 
@@ -133,7 +144,6 @@ def _wire(
         "id": bundle.id,
         "from": graph.bands[first.src_band],
         "to": graph.bands[first.dst_band],
-        "label": bundle.label,
         "control": first.control,
         "isRead": not placed.by_right_gutter,
         "isPair": bool(first.send or first.recv),

@@ -1,5 +1,6 @@
 """The tiles of one stage: which nodes share one, what it is called, where along x it may stand."""
 
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from vizdist.analysis.scopes import FRAME, label_of, parse, scope_label, scope_o
 from vizdist.figures.graph_bundles import Bundle, Held, bundles_of, links_of, placed_pair, tag_links
 from vizdist.figures.graph_folding import AS_IT_OPENS, MOST_DEPTH, Choice, FoldNode, Group, fold
 from vizdist.figures.graph_frames import frames_of
+from vizdist.figures.graph_labels import told_apart
 from vizdist.figures.graph_layout import Sketch
 from vizdist.figures.graph_nodes import phases_of, short_name, text_width
 from vizdist.figures.graph_ranks import dataflow_order
@@ -17,6 +19,7 @@ from vizdist.figures.graph_shapes import LABEL_LIMIT, TILE, Link, Pair, Tile
 from vizdist.figures.graph_stage import StageGraph, read_stage
 
 LATE_KINDS = ("variable", "read", "feed")
+_NAMED_APART = ("const", "feed", "fetch")  #: alike by the dozen, or called by what they are
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,39 @@ class StageTiles:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        return {group.id: _label(self.graph, group) for group in self.groups}
+        """Told apart within each box, as far as their names differ; constants are not."""
+        found = {group.id: _label(self.graph, group) for group in self.groups}
+        for groups in self._by_box.values():
+            names = [(found[group.id], _path(self.graph, group)) for group in groups]
+            found |= zip([group.id for group in groups], told_apart(names), strict=True)
+        return found
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """Of tiles whose label another one of their box has too: what family they are of."""
+        found: dict[str, str] = {}
+        for groups in self._by_box.values():
+            count = Counter(self.labels[group.id] for group in groups)
+            alike = [group for group in groups if count[self.labels[group.id]] > 1]
+            found |= {group.id: _role(self.graph, group) for group in alike}
+        return found
+
+    @cached_property
+    def _by_box(self) -> dict[str, list[Group]]:
+        found: dict[str, list[Group]] = defaultdict(list)
+        for group in self.groups:
+            first = group.members[0]
+            if self.graph.looks[first].kind not in _NAMED_APART:
+                found[self.graph.bands[self.graph.band_of[first]]].append(group)
+        return found
 
     @cached_property
     def widths(self) -> dict[str, float]:
-        return {g.id: _label_width(self.graph, g, self.labels[g.id]) for g in self.groups}
+        return {g.id: _label_width(self.graph, g, self._written(g.id)) for g in self.groups}
+
+    def _written(self, tile: str) -> str:
+        role = self.roles.get(tile, "")
+        return f"{self.labels[tile]} · {role}" if role else self.labels[tile]
 
     @cached_property
     def bundles(self) -> list[Bundle]:
@@ -166,6 +197,24 @@ def _label(graph: StageGraph, group: Group) -> str:
         scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
         return scope_label(shared_scope(scopes))
     return short_name(graph.nodes[group.members[0]])
+
+
+def _path(graph: StageGraph, group: Group) -> str:
+    """What a label is short for; a read is called after its variable."""
+    if group.is_folded:
+        folded = parse(group.id)
+        scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
+        return folded.name if folded and is_loop(group) else shared_scope(scopes)
+    name = graph.nodes[group.members[0]].name
+    is_read = graph.looks[group.members[0]].kind == "read"
+    return name.removesuffix("/Read").removesuffix("/read") if is_read else name
+
+
+def _role(graph: StageGraph, group: Group) -> str:
+    folded = parse(group.id) if group.is_folded else None
+    if folded is not None:
+        return folded.family
+    return "read" if graph.looks[group.members[0]].kind == "read" else ""
 
 
 def _late_tiles(

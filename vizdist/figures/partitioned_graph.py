@@ -196,6 +196,7 @@ def _tile_json(stage: StageTiles, layout: Layout, group: Group, measures: StepMe
         "x": round(placed.x, 1),
         "y": round(placed.y, 1),
         "label": stage.labels[group.id],
+        "role": stage.roles.get(group.id, ""),
         "kind": look.kind,
         "room": round(stage.widths[group.id] + 6, 1),
         "glyph": str(len(group.members)) if group.is_folded else look.glyph,

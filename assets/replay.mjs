@@ -7,7 +7,7 @@ import { GraphView } from "./graph.mjs";
 import { drawReplay, drawRing, tileStates } from "./replay_draw.mjs";
 import { ReplayHands } from "./replay_hands.mjs";
 import { atAnInstant, tilesAndWires } from "./replay_map.mjs";
-import { beginOf, decode, find, keyText } from "./replay_model.mjs";
+import { beginOf, deadWires, decode, find, keyText } from "./replay_model.mjs";
 import { eventTable, make, panels } from "./replay_panels.mjs";
 import { Player } from "./replay_player.mjs";
 import { replayProbe } from "./replay_probe.mjs";
@@ -25,6 +25,7 @@ export class ReplayView extends GraphView {
     super(host);
     host.dataset.task = taskIn(location.search);
     this.spots = [];
+    this.dead = new Set(); // wires
     this.hands.stop();
     this.hands.tip.remove();
     this.hands = new ReplayHands(this);
@@ -141,7 +142,10 @@ export class ReplayView extends GraphView {
   // ---- picture ----
 
   showFrame(isAtOnce) {
-    if (this.places) this.tileStates = tileStates(this.replay, this.now, this.places);
+    if (this.places) {
+      this.tileStates = tileStates(this.replay, this.now, this.places);
+      this.dead = deadWires(this.replay, this.now, this.places.wireOf);
+    }
     this.transport.show();
     this.showPanels(isAtOnce);
     this.repaint();
@@ -155,7 +159,7 @@ export class ReplayView extends GraphView {
 
   /** Nothing is dimmed beside the selection: the action is in the others too. */
   scene() {
-    return { ...super.scene(), found: null, lit: null };
+    return { ...super.scene(), found: null, lit: null, dead: this.dead };
   }
 
   draw(ctx, width, height) {
@@ -204,7 +208,7 @@ export class ReplayView extends GraphView {
     this.modelSeen = this.model;
     const { port, theme, hover, focus, state, overShift } = this;
     return JSON.stringify([width, height, ratio, port, theme.bg, theme.ink, hover, focus,
-      state.box, overShift, this.modelCount]);
+      state.box, overShift, this.modelCount, [...this.dead]]);
   }
 
   // ---- lists ----

@@ -239,6 +239,23 @@ export const isThere = (state) => state === TAKEN || state === FLIGHT || state =
 export const isDeadAt = (replay, now, row) =>
   isThere(now.states[row]) && keyHas(replay, row, FLAG.DEAD);
 
+/** The wires over which the last value of every tensor was dead, given the wire of every row: they
+ *  stay so, whatever became of the value. */
+export function deadWires(replay, now, wireOf) {
+  const { key, tensors, isDead } = replay;
+  const last = new Map(); // wire → tensor → the row sent last
+  for (let row = 0; row < key.count; row += 1) {
+    if (wireOf[row] === undefined || !isThere(now.states[row])) continue;
+    if (!last.has(wireOf[row])) last.set(wireOf[row], new Map());
+    const own = last.get(wireOf[row]);
+    const tensor = tensors[key.key[row]];
+    const before = own.get(tensor);
+    if (before === undefined || key.sent[before] <= key.sent[row]) own.set(tensor, row);
+  }
+  const isGone = (own) => [...own.values()].every((row) => isDead[row]);
+  return new Set([...last.keys()].filter((wire) => isGone(last.get(wire))));
+}
+
 /** Running, ready and awaited by place, for all places that run ops, in the order of the header. */
 export function queues(replay, now) {
   const { item, key } = replay;
@@ -315,6 +332,12 @@ export function stepFrom(replay, time, way, unit) {
   let at = upTo(instants, time) - 1;
   if (instants[at] === time) at -= 1;
   return instants[at] ?? 0;
+}
+
+/** When the first op runs: before that the picture shows next to nothing. */
+export function firstRun({ item, instants }) {
+  const starts = item.start.filter((_, i) => item.kind[i] === OP);
+  return starts[0] ?? instants[0] ?? 0; // items come by their start
 }
 
 /** The last instant there is: the step's end, or that of what outlives it. */

@@ -4,7 +4,7 @@
 import { animate, reducedMotion } from "./core.mjs";
 import { isFollowing, setFollow } from "./live.mjs";
 import {
-  beginOf, endOfReplay, frame, openKeys, positionOf, shareOf, stepFrom, timeAt,
+  beginOf, endOfReplay, firstRun, frame, openKeys, positionOf, shareOf, stepFrom, timeAt,
 } from "./replay_model.mjs";
 import { amend } from "./selection.mjs";
 
@@ -26,7 +26,7 @@ export class Player {
 
   /** A replay has come: of another step, or more of the one that is shown; the view stays at its
    *  end if it was there. Of another step it opens where the address says, at what is `found`
-   *  to be selected, at the end of a run that is followed, else before its first event. */
+   *  to be selected, at the end of a run that is followed, else where its first op runs. */
   take(replay, found) {
     const before = this.replay;
     const isSame = before?.step === replay.step && before?.task === replay.task;
@@ -40,7 +40,7 @@ export class Player {
     const at = before ? null : readAt(location.search);
     if (at !== null) this.seek(at);
     else if (found) this.seek(beginOf(replay, found));
-    else this.seek(isFollowing() ? endOfReplay(replay) : this.start);
+    else this.seek(isFollowing() ? endOfReplay(replay) : firstRun(replay));
   }
 
   /** Before anything happened. */

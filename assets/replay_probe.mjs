@@ -32,7 +32,7 @@ export function replayProbe(view) {
       running: view.now.running.map(opOf), ready: view.now.ready.map(opOf),
       counts: Object.fromEntries(countStates(view.now).map((n, i) => [STATES[i], n])),
       tokens: view.spots.map(keyOf), lit: [...view.tileStates.keys()].length,
-      ringed: view.ringed.map(({ id }) => id),
+      ringed: view.ringed.map(({ id }) => id), dead: [...view.dead],
     }),
     elements: () => {
       const { tiles, links, wires } = view.model.payload;

@@ -124,6 +124,7 @@ def test_a_step_is_replayed_without_a_server(
     page.goto(f"{out.as_uri()}#replay")
     ready = "#replay-canvas[data-replay=ready][data-state=ready]"
     expect(page.locator(ready)).to_be_visible()
+    page.keyboard.press("Home")
     expect(page.locator("#replay-count")).to_contain_text("0")
     page.keyboard.press("End")
     trace = open_trace(run)

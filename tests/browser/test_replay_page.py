@@ -99,6 +99,7 @@ def test_keys_alone_play_and_step_and_the_address_is_the_instant(
 ) -> None:
     page = opened(tab, served)
     events = instants(page, "event")
+    page.keyboard.press("Home")
     for _ in range(3):
         page.keyboard.press("]")
     told(page, f"s => s.time === {events[2]}")
@@ -162,6 +163,16 @@ def test_dead_tensors_are_told_as_such_once_they_are_sent(
     assert [token["iteration"] for token in shown(page)["tokens"] if token["dead"]] == [4]
     go_to(page, int(dead.start.max()) - trace.steps[0].start)
     expect(page.locator("#replay-facts .note")).to_contain_text(f"so far: {len(dead)}")
+
+
+def test_wires_of_dead_values_stay_dead_to_the_end(tab: Tab, served: Dashboard) -> None:
+    page = opened(tab, served)
+    assert [op["name"] for op in shown(page)["running"]]  # it opens where there is something to see
+    assert not shown(page)["dead"]
+    page.keyboard.press("End")
+    told(page, "s => s.count === s.events")
+    assert shown(page)["counts"]["flight"] == 0
+    assert shown(page)["dead"]
 
 
 @pytest.mark.slow

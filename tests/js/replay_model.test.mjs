@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fill } from "../../assets/core.mjs";
 import {
-  FLAG, NO_LOOP, OP, RECV, SEND, TURN, beginOf, countStates, endOfReplay, find, frame, index,
-  innerLoops, keyState, openKeys, positionOf, queues, shareOf, spanOf, STATES, stepFrom, timeAt,
+  FLAG, NO_LOOP, OP, RECV, SEND, TURN, beginOf, countStates, deadWires, endOfReplay, find, frame,
+  index, innerLoops, keyState, openKeys, positionOf, queues, shareOf, spanOf, STATES, stepFrom, timeAt,
   turnStates, upTo,
 } from "../../assets/replay_model.mjs";
 import { wireAmount } from "../../assets/graph_wires.mjs";
@@ -70,6 +70,25 @@ test("a key is awaited, in flight and taken, each from its instant on", () => {
   const at = (time) => STATES[keyState(replay, 0, time)];
   assert.deepEqual([9, 10, 29, 30, 49, 50, 99].map(at),
     ["none", "waiting", "waiting", "flight", "flight", "taken", "taken"]);
+});
+
+test("a wire stays dead once its last value was, and lives again with the next one", () => {
+  const sends = [{ at: 10 }, { at: 30, flags: FLAG.DEAD }, { at: 60 }].map(
+    ({ at, flags = 0 }) => ({ kind: SEND, name: "s", start: at, end: at + 1, flags }),
+  );
+  const keys = sends.map(({ start }, send) => (
+    { tensor: "w", send, sent: start, asked: start, met: start, taken: start + 10 }
+  ));
+  const replay = replayOf(sends, keys);
+  const at = (time) => [...deadWires(replay, frame(replay, time), ["wire", "wire", "wire"])];
+  assert.deepEqual([29, 30, 50, 60].map((time) => at(time).length), [0, 1, 1, 0]);
+});
+
+test("a wire that carries a living tensor too is not dead", () => {
+  const sends = [0, FLAG.DEAD].map((flags) => ({ kind: SEND, name: "s", start: 10, flags }));
+  const keys = ["a", "b"].map((tensor, send) => ({ tensor, send, sent: 10, asked: 10 }));
+  const replay = replayOf(sends, keys);
+  assert.equal(deadWires(replay, frame(replay, 20), ["wire", "wire"]).size, 0);
 });
 
 test("a value that came before it was asked for lies there early", () => {

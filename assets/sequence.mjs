@@ -80,7 +80,9 @@ function headOnly(unit, place) {
 function whole(unit, place) {
   const request = requestLine(unit, place);
   const lines = [request];
-  const labels = [label(unit.label, request, unit.kind === "recv" ? 4 : 1, "name")];
+  const labels = [
+    { ...label(unit.label, request, unit.kind === "recv" ? 4 : 1, "name"), brief: unit.brief },
+  ];
   const bars = barsOf(unit, place);
   if (unit.note) labels.push(label(unit.note, request, 2, "note", 12));
   const back = replyLine(unit, place);

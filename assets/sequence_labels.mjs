@@ -2,7 +2,10 @@
 
 const LABEL = 13; // px of height that a label takes
 const AIR = 4; // between words and what they stand beside
-const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8]; // places along a line, the first that is free
+/** Places along a line, the first that is free. */
+const SHARES = [
+  0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75, 0.15, 0.85, 0.1, 0.9,
+];
 const THICK = { value: 3 }; // half of what a line takes; others take a pixel
 
 /** What opens and folds says so by its sign. */
@@ -12,7 +15,8 @@ export function labelText({ text, kind }, { calls, isOpen }) {
 }
 
 /** Each label at the first place along its line, else beside one of its ends, where it touches
- *  nothing, the heaviest first. One without such a place is left out: its words are in the title.
+ *  nothing, the heaviest first. One without such a place is said in brief once all others stand;
+ *  one without any is left out: its words are in the title.
  *  What is lit is never wordless: it may stand over lines, though over no other label.
  *  `room` is {top, width, height, foot, lanes: xs of lifelines}. */
 export function placeLabels(units, room, measure) {
@@ -20,13 +24,17 @@ export function placeLabels(units, room, measure) {
   wanted.sort((a, b) => weightOf(a) - weightOf(b));
   const drawn = obstaclesOf(units, room);
   const taken = [];
-  for (const { one, unit } of wanted) {
+  const put = ({ one, unit }) => {
     const wide = measure(labelText(one, unit), unit.isLit);
     const spots = spotsOf(one, wide).filter(({ box }) => isInside(box, room) && !meets(box, taken));
     const free = spots.find(({ box }) => !crosses(box, drawn))
       ?? (unit.isLit ? spots[0] : undefined);
     one.at = free?.at ?? null;
     if (free) taken.push(free.box);
+  };
+  wanted.forEach(put);
+  for (const { one, unit } of wanted.filter((each) => !each.one.at && each.one.brief)) {
+    put({ one: Object.assign(one, { text: one.brief }), unit });
   }
   for (const unit of units) unit.labels = unit.labels.filter(({ at }) => at);
 }

@@ -117,11 +117,14 @@ def test_as_many_steps_are_shown_as_fit_with_the_one_looked_at_among_them(run: T
     def shown(number: int) -> CacheStrips:
         return cache_strips(one.trace, one.trace.step(number))
 
-    assert shown(1).steps == list(range(1, MOST + 1))
+    assert (shown(1).steps, shown(1).is_apart) == (list(range(1, MOST + 1)), False)
     assert 30 in shown(30).steps
     assert len(shown(30).steps) == MOST
     assert shown(40).steps[-1] == 40
-    assert set(shown(30).strips[0].cells) == {""}  # its miss was twenty steps before
+    assert (shown(30).steps[:2], shown(30).is_apart) == ([1, 21], True)
+    cold, *others = shown(30).strips[0].cells
+    assert (cold, set(others)) == ("miss", {""})  # it was cold in the first step alone
+    assert "caches-table apart" in "".join(map(markup, cache_strips_table(shown(30), 30, "en")))
 
 
 def test_sessions_of_a_task_are_added_and_what_it_counts_on_is_not(run: ToldRun) -> None:

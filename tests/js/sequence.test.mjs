@@ -85,6 +85,16 @@ test("no label touches another or leaves the picture, however many there are", (
   }
 });
 
+test("what has no room for its whole name is said in brief", () => {
+  const named = (changes) => drawn(payload([call(100, {
+    label: "recv_tensor gradients/of/a/deep/scope/w", reply: "", ...changes,
+  })], { lifelines: [{ id: "worker:0" }, { id: "ps:0" }].map(({ id }) => (
+    { id, label: id, role: "", note: "" })) }), { width: 200 }).units[0].labels
+    .filter(({ kind }) => kind === "name").map(({ text }) => text);
+  assert.deepEqual(named({ brief: "" }), []);
+  assert.deepEqual(named({ brief: "w" }), ["w"]);
+});
+
 test("no label lies on a line, a lifeline or a bar", () => {
   for (const apart of [8, 30, 120]) {
     const calls = Array.from({ length: 8 }, (_, at) => call(at * apart, {

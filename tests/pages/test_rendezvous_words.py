@@ -4,17 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from tests.captured import Captured
 from tests.components.reading import text
 from tests.figures.test_mailbox_rows import ROW, row
-from vizdist.analysis.mailbox import Mailbox, Transfer
+from vizdist.analysis.keys import key_of
+from vizdist.analysis.mailbox import Mailbox, Transfer, mailbox
 from vizdist.analysis.mechanisms.calls import Method
 from vizdist.components.call_table import call_table
 from vizdist.components.mailbox_list import collectives_note, mailbox_list
 from vizdist.components.markup import markup
 from vizdist.components.view import View
+from vizdist.figures.shared_uses import shared_uses, uses_of
 from vizdist.i18n import Lang
 from vizdist.pages.rendezvous import headline, note_of_keys
 from vizdist.store.steps import StepInfo
+from vizdist.store.trace import open_trace
 
 STEP = StepInfo(8, 7, 1, 0, 1000, "worker:0", 1, True)
 VALUES = [row(1, first="receiver", wait_ns=5), row(2, first="receiver", wait_ns=7)]
@@ -36,6 +40,33 @@ def test_only_values_are_counted_as_values() -> None:
     assert said.startswith("2 of 2 values in step 8 were asked for")
     assert said.endswith("waited longest, 7 ns for w2.")
     assert words([*DEAD, SIGNAL]) == "No value went through a mailbox in step 8."
+
+
+def test_a_control_edge_that_was_waited_for_longer_is_told_beside_the_values() -> None:
+    slow = replace(SIGNAL, first="receiver", wait_ns=9, tensor="init")
+    told = "Of control edges, which carry no value, worker:0 waited longest, 9 ns for init."
+    assert words([*VALUES, slow]) == f"{words(VALUES)} {told}"
+    assert words([*VALUES, replace(slow, wait_ns=6)]) == words(VALUES)
+    ready = [row(1), row(2)]
+    assert words([*ready, slow]) == f"{words(ready)} {told}"
+
+
+def test_one_transfer_says_how_many_uses_it_serves_and_how_many_there_would_be() -> None:
+    key = key_of(VALUES[0].key)
+    uses = {(key.src_device, key.dst_device, key.edge_name): 4}
+    found = Mailbox(VALUES, [])
+    assert note_of_keys(found, "en", uses) == "2 keys, 5 without sharing"
+    assert text(mailbox_list(found, {}, "en", uses)).count("1 transfer for 4 uses") == 1
+    assert "1 transfer" not in text(mailbox_list(found, {}, "en"))
+
+
+def test_the_uses_of_a_transfer_are_those_of_the_graph_that_was_cut(captured: Captured) -> None:
+    trace = open_trace(captured("recv-dedup", "--in-process"))
+    step = trace.steps[0]
+    found, uses = mailbox(trace, step), shared_uses(trace, step)
+    served = {(row.tensor, row.target.split("/")[3]): uses_of(row.key, uses) for row in found.rows}
+    assert served["a", "task:0"] == 4
+    assert set(served.values()) == {1, 4}
 
 
 PIECES = [row(n, first="receiver", wait_ns=n, is_piece=True) for n in (6, 9)]

@@ -47,16 +47,20 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class CacheStrips:
+    """`is_apart`: steps between the first one and the next are left out."""
+
     steps: Sequence[int]
     strips: Sequence[Strip]
+    is_apart: bool = False
 
 
 def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
-    """The steps of one client around this one."""
+    """The steps of one client around this one, and its first, in which the caches were cold."""
     own = [one for one in trace.steps if one.task == step.task]
     steps = sorted(own, key=lambda one: one.end)
     first = max(0, min(steps.index(step) - MOST // 2, len(steps) - MOST))
-    shown = range(first, min(first + MOST, len(steps)))
+    cold = range(min(1, first))
+    shown = [*cold, *range(first + len(cold), min(first + MOST, len(steps)))]
     asked, counted = lookups(trace), told_totals(trace)
     client = _Client(trace, step.task, steps, shown)
     strips = []
@@ -64,13 +68,15 @@ def cache_strips(trace: Trace, step: StepInfo) -> CacheStrips:
     for name in sorted(names, key=_rank):
         here = {task: told for (cache, task), told in asked.items() if cache == name}
         strips.append(_strip(name, here, [one for one in counted if one.cache == name], client))
-    return CacheStrips([steps[at].number for at in shown], strips)
+    return CacheStrips([steps[at].number for at in shown], strips, is_apart=bool(cold))
 
 
 class _Client:
     """Whose steps are shown, and which lookups were made for it."""
 
-    def __init__(self, trace: Trace, task: str, steps: Sequence[StepInfo], shown: range) -> None:
+    def __init__(
+        self, trace: Trace, task: str, steps: Sequence[StepInfo], shown: Sequence[int]
+    ) -> None:
         self.steps, self.shown = steps, shown
         self.reused = _reused_graphs(trace, [steps[at] for at in shown])
         self.is_alone = all(step.task == task for step in trace.steps)

@@ -23,8 +23,10 @@ def cache_strips_table(found: CacheStrips, current: int, lang: Lang) -> list[Com
         if cell in used
     ]
     rows = [_row(strip, found.steps, lang) for strip in found.strips]
+    body = html.Tbody([_numbers(found.steps, current), *rows])
+    apart = " apart" if found.is_apart else ""
     return [
-        html.Table(html.Tbody([_numbers(found.steps, current), *rows]), className="caches-table"),
+        html.Table(body, className=f"caches-table{apart}"),
         html.Div(legend, className="legend"),
     ]
 

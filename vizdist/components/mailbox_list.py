@@ -23,6 +23,7 @@ from vizdist.figures.mailbox_rows import (
     axis_of,
     short_titles,
 )
+from vizdist.figures.shared_uses import NOT_KNOWN, Uses, uses_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 
@@ -40,21 +41,21 @@ class _Scale:
     axis: Axis
     transfer_ns: int
     titles: Mapping[str, str]
+    uses: Uses
     lang: Lang
 
 
-def mailbox_list(found: Mailbox, look: Look, lang: Lang) -> list[Component]:
-    shown = arranged(found.rows, look)
-    scale = _Scale(
-        axis_of(found.rows), _longest_transfer(found.rows), short_titles(found.rows), lang
-    )
-    few: dict[str, Any] = {"data-few": ""} if len(found.rows) <= FEW else {}
-    rows = [_line(line, scale) for line in shown.lines]
+def mailbox_list(found: Mailbox, look: Look, lang: Lang, uses: Uses = NOT_KNOWN) -> list[Component]:
+    rows = found.rows
+    shown = arranged(rows, look)
+    scale = _Scale(axis_of(rows), _longest_transfer(rows), short_titles(rows), uses, lang)
+    few: dict[str, Any] = {"data-few": ""} if len(rows) <= FEW else {}
+    lines = [_line(line, scale) for line in shown.lines]
     foot = html.Div([_pager(shown, lang), _client(found.client, lang)], className="mail-foot")
-    if not rows:
-        why = "none_found" if found.rows else "none"
+    if not lines:
+        why = "none_found" if rows else "none"
         return [html.P(t(f"rendezvous.mail.{why}", lang), className="hint", **few), foot]
-    return [_head(scale), html.Ol(rows, className="mail-rows", **few), _ticks(scale), foot]
+    return [_head(scale), html.Ol(lines, className="mail-rows", **few), _ticks(scale), foot]
 
 
 def collectives_note(found: Mailbox, count: int, task: str, view: View) -> list[Component]:
@@ -125,6 +126,8 @@ def _link(row: Transfer, scale: _Scale) -> str:
 def _name(line: Line, row: Transfer, scale: _Scale) -> Component:
     lang = scale.lang
     marks = _marks_of_all(line, lang) if line.is_folded else _marks(row, lang)
+    served = uses_of(row.key, scale.uses)
+    marks += [t("rendezvous.mail.shared", lang, count=served)] if served > 1 else []
     route = f"{scale.titles[row.source]} → {scale.titles[row.target]}"
     sign = [html.Span(className="icon icon-right fold-sign", **HIDDEN)] if line.is_folded else []
     return html.Span(

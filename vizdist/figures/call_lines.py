@@ -113,6 +113,7 @@ def _call(call: Call, lang: Lang) -> Json:
         "done": call.done,
         "bytes": call.bytes,
         "label": title,
+        "brief": call.tensor.rpartition("/")[2],
         "reply": _reply(call, lang),
         "held": t("rendezvous.calls.held", lang, time=time_text(held)) if held > 0 else "",
         "note": t("rendezvous.calls.deferred", lang) if call.is_deferred else "",

@@ -45,6 +45,7 @@ from vizdist.figures.graph_path import path_payload
 from vizdist.figures.mailbox_rows import short_titles
 from vizdist.figures.partitioned_graph import graph_payload, stage_counts
 from vizdist.figures.replay import replay_bytes
+from vizdist.figures.shared_uses import shared_uses
 from vizdist.figures.step_graph import StepGraph, step_graph
 from vizdist.figures.tile_bytes import tile_bytes
 from vizdist.figures.timeline import arrow_ends, head
@@ -267,8 +268,9 @@ def _rendezvous(trace: Trace, step: StepInfo, lang: Lang) -> Iterator[tuple[str,
     spans = trace.all.take(trace.step_places(step))
     edges = [edge_of(row.key) for row in found.rows if row.frame]
     yield "head", rendezvous.headline(found, step, lang)
-    yield "mail", mailbox_list(found, {"opened": edges}, lang)
-    yield "mail-note", rendezvous.note_of_keys(found, lang)
+    uses = shared_uses(trace, step)
+    yield "mail", mailbox_list(found, {"opened": edges}, lang, uses)
+    yield "mail-note", rendezvous.note_of_keys(found, lang, uses)
     yield "links", link_matrices(traffic, lang)
     yield "caches", cache_strips_table(cache_strips(trace, step), step.number, lang)
     yield "step", call_table(methods_of(trace, spans.take(spans.is_kind("rpc.client"))), lang)

@@ -25,6 +25,7 @@ from vizdist.components.toolbar import choice
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.figures.call_lines import besides, call_lines, time_text
 from vizdist.figures.mailbox_rows import ORDERS, Look, short_titles
+from vizdist.figures.shared_uses import NOT_KNOWN, Uses, shared_uses, uses_of
 from vizdist.i18n import Lang, t
 from vizdist.store.library import Library
 from vizdist.store.trace import StepInfo, Trace
@@ -111,7 +112,8 @@ def _request(trace: Trace, step: int | None, task: str | None) -> StepInfo | Non
 def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
     """How many values crossed, how many were waited for, and which one longest.
 
-    Pieces of collectives are told only where nothing else crossed, or if they never came.
+    Pieces of collectives are told only where nothing else crossed, or if they never came; a control
+    edge if it was waited for longer than all of them.
     """
     lone = all(row.is_piece for row in found.rows if row.is_value)
 
@@ -126,21 +128,36 @@ def headline(found: Mailbox, step: StepInfo, lang: Lang) -> Children:
         return rich("rendezvous.head.none", lang, **values)
     if lost:
         return rich("rendezvous.head.lost", lang, lost=lost, **values)
-    if not late:
-        return rich("rendezvous.head.early", lang, **values)
     longest = max(asked, key=lambda row: row.wait_ns)
-    titles = short_titles(found.rows)
-    values |= {"tensor": longest.tensor, "task": titles[longest.target], "late": late}
+    beside = _signal(found, longest.wait_ns if late else 0, lang)
+    if not late:
+        return [*rich("rendezvous.head.early", lang, **values), *beside]
     key = f"rendezvous.head.{'pieces' if lone else 'late'}"
-    return rich(key, lang, time=time_text(longest.wait_ns), **values)
+    return [*rich(key, lang, late=late, **values, **_waited(found, longest)), *beside]
 
 
-def note_of_keys(found: Mailbox, lang: Lang) -> str:
-    """All keys, and how many of them carried no value."""
+def _waited(found: Mailbox, row: Transfer) -> dict[str, str]:
+    task = short_titles(found.rows)[row.target]
+    return {"tensor": row.tensor, "task": task, "time": time_text(row.wait_ns)}
+
+
+def _signal(found: Mailbox, longest_ns: int, lang: Lang) -> list[Component | str]:
+    """The control edge that was waited for longest, if that was longer than this."""
+    signals = [row for row in found.rows if row.is_control and row.first == "receiver"]
+    if not signals or (most := max(signals, key=lambda row: row.wait_ns)).wait_ns <= longest_ns:
+        return []
+    return [" ", *rich("rendezvous.head.signal", lang, **_waited(found, most))]
+
+
+def note_of_keys(found: Mailbox, lang: Lang, uses: Uses = NOT_KNOWN) -> str:
+    """All keys, how many of them carried no value, and how many would be, were none shared."""
     dead = sum(row.state == "dead" for row in found.rows)
     signals = sum(not row.is_value for row in found.rows) - dead
     keys = t("rendezvous.mail.count", lang, count=len(found.rows))
-    return t("rendezvous.calls.comma", lang).join([keys, *besides(dead, signals, lang)])
+    alone = sum(uses_of(row.key, uses) for row in found.rows)
+    unshared = [t("rendezvous.mail.unshared", lang, count=alone)] if alone > len(found.rows) else []
+    comma = t("rendezvous.calls.comma", lang)
+    return comma.join([keys, *besides(dead, signals, lang), *unshared])
 
 
 def _traffic(found: Mailbox) -> dict[Pair, Traffic]:
@@ -183,8 +200,9 @@ def register(app: Dash, library: Library) -> None:
             return [], [], ""
         found = mailbox(trace, request)
         met = collectives_note(found, len(of_step(trace, request.number)), request.task, view)
-        rows = [*met, *mailbox_list(found, look or {}, view.lang)]
-        return headline(found, request, view.lang), rows, note_of_keys(found, view.lang)
+        uses = shared_uses(trace, request)
+        rows = [*met, *mailbox_list(found, look or {}, view.lang, uses)]
+        return headline(found, request, view.lang), rows, note_of_keys(found, view.lang, uses)
 
     names = ("clients", "links", "caches", "step", "run", "calls-note")
     filled = [Output(f"rendezvous-{name}", "children") for name in names]

@@ -7,6 +7,7 @@ import { FLAG, LABEL_PX, isFault, tensorName } from "./timeline_model.mjs";
 
 const THIN_PX = 1.5; // what is shorter than a pixel is still seen
 const FAULT_PX = 3;
+const CALLED_PX = 130; // what a name beside a fault may take
 const POINTED_PX = 8; // narrower tags are plain
 const MARGIN_PX = 20; // how far off the screen is still drawn
 const ROUND_PX = 20; // narrower bars have square corners, which costs a tenth
@@ -42,6 +43,7 @@ export class BarPainter {
     this.y = y;
     this.h = h;
     this.reached = -Infinity; // right end of what is drawn in this row so far
+    this.called = -Infinity; // right end of the last name beside a fault
   }
 
   /** Several spans: work from the ground up, above it what stood still, then what was ready. */
@@ -234,6 +236,7 @@ export class BarPainter {
       ctx.fillRect(x, y, w, h);
       polygon(ctx, [[x + w / 2 - 5, y - 1], [x + w / 2 + 5, y - 1], [x + w / 2, y + 6]]);
       ctx.fill();
+      this.call(i, x, w);
       return;
     }
     const [left, wide] = this.seen(x, w) ?? [x, 0];
@@ -250,7 +253,16 @@ export class BarPainter {
     ctx.stroke();
     ctx.setLineDash([]);
     this.cross(Math.max(x, 0) + 10);
-    this.label(i, { text: theme.ink }, Math.max(x, 0) + 16, x + w - Math.max(x, 0) - 16);
+    if (w < LABEL_PX + 16) this.call(i, x, w);
+    else this.label(i, { text: theme.ink }, Math.max(x, 0) + 16, x + w - Math.max(x, 0) - 16);
+  }
+
+  /** A fault too narrow for its name has it beside it, unless another one's stands there. */
+  call(i, x, w) {
+    if (x < this.called || x < 0) return;
+    const ground = { text: this.theme.ink, chip: this.theme.panel };
+    this.write([this.nameOf(i)], ground, x + w, CALLED_PX);
+    this.called = x + w + CALLED_PX;
   }
 
   cross(x) {

@@ -1,11 +1,13 @@
 // What the timeline saves as a picture: the window as it is seen, with its hues in words.
 
-import { formatNs } from "./core.mjs";
+import { formatNs, mix } from "./core.mjs";
 import { patch } from "./picture.mjs";
 import { drawTag, textures } from "./shapes.mjs";
+import { FLAG } from "./timeline_model.mjs";
 
 const HUES = [
-  ["compute", "compute"], ["update", "update"], ["transfer", "recv"], ["runtime", "idle"],
+  ["compute", "compute"], ["update", "update"], ["transfer", "recv"],
+  ["collective", "collective"], ["runtime", "idle"],
 ];
 const TEXTURES = [["wait", "hatch"], ["queueing", "dots"]];
 
@@ -20,7 +22,7 @@ export function timelinePicture(view) {
     title: host.dataset.title,
     facts: `${what} · ${formatNs(to - from)}`,
     width, height, theme,
-    legend: legend(theme, words.legend, view.findings.shown),
+    legend: legend(theme, words.legend, view),
     scale: words.begins.replace("{time}", formatNs(Math.max(0, from))),
     draw: (ctx, w, h) => view.paint(ctx, {
       ...view.scene(w, h), cursor: null, focus: null, pieces: null,
@@ -29,7 +31,11 @@ export function timelinePicture(view) {
   };
 }
 
-function legend(theme, words, { path }) {
+function legend(theme, words, { tile, findings }) {
+  const { path } = findings.shown;
+  const isSeen = (hue) => hue !== "collective" || tile?.hue.includes(tile.hues.indexOf(hue));
+  const hasFailed = tile?.flags.some((flags) => flags & FLAG.error);
+  const failed = { fill: mix(theme.panel, theme.error, 0.25), edge: theme["error-s"] };
   const send = {
     width: 14, text: words.send, paint(ctx, x, y) {
       drawTag(ctx, theme, "send", x + 7, y, 14, "right");
@@ -42,7 +48,9 @@ function legend(theme, words, { path }) {
     },
   };
   return [
-    ...HUES.map(([name, hue]) => patch({ fill: theme[hue], edge: theme[`${hue}-s`] }, words[name])),
+    ...HUES.filter(([, hue]) => isSeen(hue))
+      .map(([name, hue]) => patch({ fill: theme[hue], edge: theme[`${hue}-s`] }, words[name])),
+    ...(hasFailed ? [patch(failed, words.failed)] : []),
     send,
     ...TEXTURES.map(([name, texture]) => textured(theme, texture, words[name])),
     ...(path ? [line] : []),

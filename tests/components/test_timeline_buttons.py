@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.analysis.sample_run import sample_run
+from tests.captured import WORKERS, Captured
+from tests.components.reading import found
 from vizdist.analysis.stands_out import stands_out
 from vizdist.components.graph_toolbar import legend
 from vizdist.components.markup import markup
@@ -13,10 +15,12 @@ from vizdist.components.stands_out import stands_out_list
 from vizdist.components.view import View
 from vizdist.figures.findings import run_findings
 from vizdist.pages import timeline
+from vizdist.store.index import path_id
 from vizdist.store.library import Library
 from vizdist.store.trace import Trace
 
 NAMES = ("data-stand-out", "data-step", "data-task")
+RARE = ("collective", "failed")
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +56,12 @@ def test_pressed_keys_of_graph_and_timeline_are_told_apart(tmp_path: Path) -> No
     )
     assert (on_graph, "data-shows" in on_timeline) == ({"data-mark"}, True)
     assert not on_graph & on_timeline
+
+
+def test_the_legend_names_what_failed_and_what_met_only_where_a_run_has_it(
+    captured: Captured, sample: Trace
+) -> None:
+    runs = (captured(*WORKERS), captured("bad-op", "--in-process", exits=1), sample.path)
+    pages = [timeline.layout(Library([run]), View("timeline", path_id(run), "en")) for run in runs]
+    named = [[bool(found(page, f"is-{name}")) for name in RARE] for page in pages]
+    assert named == [[True, False], [False, True], [False, False]]

@@ -116,6 +116,14 @@ test("queueing is drawn only where nothing else stands", () => {
   assert.equal(paint(tileOf(boxes), { from: 0, to: 1200, h: 12 }).rects, tight);
 });
 
+test("what failed is named beside its bar where that is too narrow for its name", () => {
+  const failed = { start: 100, duration: 5, hue: 1, flags: 1 };
+  const { texts } = paint(tileOf([failed]), { from: 0, to: 1000 });
+  assert.deepEqual(texts, ["…fc1/weight/Read_S1"]);
+  const many = [0, 20, 40].map((at) => ({ ...failed, start: 100 + at }));
+  assert.equal(paint(tileOf(many), { from: 0, to: 1000 }).texts.length, 1); // no name on another
+});
+
 test("every hue has a fill, an outline and a text colour", () => {
   for (const look of palette(theme, {}, HUES)) {
     assert.ok(look.fill && look.edge && look.text);

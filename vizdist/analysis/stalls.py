@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vizdist.analysis.collective_pieces import joined
 from vizdist.analysis.critical_path import Piece, pieces_of
 from vizdist.analysis.slow_step import REGISTRATION
 from vizdist.analysis.step_events import MID, StepEvents, step_events
@@ -76,30 +77,34 @@ def causes(trace: Trace, step: StepInfo, found: Gaps) -> list[Stall]:
     registering = _registering(trace, step)
     columns = (column.tolist() for column in (found.row, found.start, found.end, found.effect))
     return [
-        Stall(row, start, end, effect, registering(_cause(events, step, start, end, effect)))
+        Stall(row, start, end, effect, registering(_longest(trace, way)))
         for row, start, end, effect in zip(*columns, strict=True)
+        for way in [_way(events, step, start, end, effect)]
     ]
 
 
-def _cause(
+def _longest(trace: Trace, way: Sequence[Piece]) -> Piece | None:
+    return max(joined(trace, way), key=lambda piece: piece.duration, default=None)
+
+
+def _way(
     events: StepEvents | None, step: StepInfo, start: int, end: int, effect: int
-) -> Piece | None:
-    """The longest piece of the way that led to the effect, within the gap."""
+) -> list[Piece]:
+    """The pieces of what led to the effect, within the gap."""
     if events is None or effect == NOTHING_LEFT:
-        return None
+        return []
     at = np.flatnonzero(events.places == effect)
     if not len(at):
-        return None
+        return []
     is_root = int(events.spans.span[at[0]]) == step.span
     last = events.last if is_root else int(events.instant[MID, at[0]])
     begun = start - step.start
     way = [*takewhile(lambda one: events.times[one] > begun, events.order.back(last))][::-1]
-    within = [
+    return [
         piece._replace(start=max(piece.start, start), end=min(piece.end, end))
         for piece in pieces_of(events, step, way)
         if piece.start < end
     ]
-    return max(within, key=lambda piece: piece.duration, default=None)
 
 
 def _registering(trace: Trace, step: StepInfo) -> Callable[[Piece | None], Piece | None]:

@@ -5,20 +5,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracer.model.schema import SPAN_KINDS
+from vizdist.analysis.collective_pieces import awaited, name_of
 from vizdist.analysis.critical_path import Piece
-from vizdist.analysis.keys import title_of
+from vizdist.analysis.keys import HOP, title_of
 from vizdist.analysis.slow_step import EXPLAINS, REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
 from vizdist.i18n.units import duration, figures
 from vizdist.store.trace import Trace
 
+_RANKS = [kind for kind in SPAN_KINDS if kind.startswith("collective.") and kind != HOP]
 #: by the class of the cause and the kind of its span; "" is any other kind
 _KEYS = {
     "compute": {"": "ran"},
     "update": {"": "ran"},
-    "transfer": {"": "transfer", "rendezvous.send": "send", "copy.run": "copy"},
+    "transfer": {
+        "": "transfer",
+        "rendezvous.send": "send",
+        "copy.run": "copy",
+        **dict.fromkeys(_RANKS, "pass"),
+    },
     "rpc": {"": "called", "rpc.client": "call", "rendezvous.recv": "request"},
-    "wait": {"": "lost", "op.run": "wait"},
+    "wait": {"": "lost", "op.run": "wait", **dict.fromkeys(_RANKS, "meet")},
     "queueing": {"": "queueing"},
     "other": {"": "other", **dict.fromkeys(REGISTRATION, "register")},
 }
@@ -43,12 +51,12 @@ def told(trace: Trace, stall: Stall) -> Told:
     kind = _word(trace, "kind", cause.place)
     key = _KEYS[cause.part].get(kind, _KEYS[cause.part][""])
     values["at"] = _where(trace, int(trace.all.row[cause.place]))
-    values["name"] = _name(trace, cause)
+    values["name"] = name_of(trace, cause.place) if kind in _RANKS else _name(trace, cause)
     values["part"] = str(duration(cause.duration))
     if cause.duration < EXPLAINS * stall.duration:
         values["share"] = f"{figures(100 * cause.duration / stall.duration)} %"
         return Told("pieces", values)
-    return Told(key, values)
+    return Told(key, values | {"at": awaited(trace, cause.place)} if key == "meet" else values)
 
 
 def _where(trace: Trace, number: int) -> str:

@@ -166,7 +166,11 @@ def _ends(trace: Trace, detail: SpanDetail, lang: Lang) -> list[Component]:
     if detail.parent:
         found.append(("parent", int(detail.parent, 16)))
     buttons = [_end(trace, name, span, lang) for name, span in found]
-    return [html.Div([button for button in buttons if button], className="span-ends")]
+    shown = [button for button in buttons if button]
+    if detail.kind.startswith("collective.") or detail.op.startswith("Collective"):
+        words = t("timeline.fact.collectives", lang)
+        shown.append(link(words, f"/t/{trace.id}/collectives", kind="button"))
+    return [html.Div(shown, className="span-ends")]
 
 
 def _end(trace: Trace, name: str, span: int, lang: Lang) -> Component | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tracer.model.trace_folder import Flag
 from vizdist.analysis.recv_parts import value_at, waited
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import Stood, idle_wait, stood, task_numbers, union
@@ -47,6 +48,11 @@ def hues_of(spans: Spans) -> Array:
     hues[runs & op_mask(spans, is_update)] = UPDATE
     hues[runs & op_mask(spans, is_wait)] = IDLE
     return hues
+
+
+def has_failed(trace: Trace) -> bool:
+    """Whether any bar is drawn as one that failed."""
+    return any(bool((one.columns["flags"] & Flag.ERROR).any()) for one in trace.segments)
 
 
 def _hue_of_kind(kind: str) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
+from vizdist.analysis.collectives import has_collectives
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
 from vizdist.analysis.slow_step import MEASURES
@@ -19,6 +20,7 @@ from vizdist.components.stands_out import slow_step, stands_out_list
 from vizdist.components.toolbar import choice, picture_buttons, table_button
 from vizdist.components.view import Route, View, view_of
 from vizdist.components.what_if import what_if_of_path
+from vizdist.figures.timeline import has_failed
 from vizdist.i18n import Lang, catalogue, t
 from vizdist.i18n.units import duration, micros, percentages
 from vizdist.store.library import Library
@@ -27,7 +29,9 @@ from vizdist.store.trace import Trace
 NAME = "timeline"
 PATH = "/t/{trace}/timeline"
 MODES = ("step", "window", "run")
-LEGEND = ("compute", "update", "send", "transfer", "wait", "queueing", "runtime")
+LEGEND = (
+    "compute", "update", "send", "transfer", "collective", "failed", "wait", "queueing", "runtime",
+)  # fmt: skip
 MARKS = ("path", "stalls")
 _FILL = {"runtime": "rpc"}
 
@@ -43,7 +47,7 @@ def layout(library: Library, view: View) -> Component:
     return html.Div(
         [
             html.H1(t("timeline.title", view.lang, trace=trace.title), className="unseen"),
-            _toolbar(view.lang),
+            _toolbar(trace, view.lang),
             html.Div(id="timeline-canvas", className="canvas timeline-canvas", **canvas),
             html.Div(
                 [
@@ -59,7 +63,7 @@ def layout(library: Library, view: View) -> Component:
     )
 
 
-def _toolbar(lang: Lang) -> Component:
+def _toolbar(trace: Trace, lang: Lang) -> Component:
     group: dict[str, Any] = {"role": "radiogroup", "aria-label": t("timeline.modes", lang)}
     key: dict[str, Any] = {"data-key": "l"}
     modes = [choice(name, t(f"timeline.{name}", lang), chosen=name == "step") for name in MODES]
@@ -67,7 +71,7 @@ def _toolbar(lang: Lang) -> Component:
         [
             html.Div(modes, id="timeline-mode", className="segments", **group),
             _walk(lang),
-            _legend(lang),
+            _legend(trace, lang),
             picture_buttons(lang),
             table_button(
                 "timeline-list",
@@ -99,10 +103,10 @@ def _button_to(way: int, key: str, label: str, sign: Component) -> Component:
     return html.Button(sign, type="button", className="choice", title=label, disabled=True, **data)
 
 
-def _legend(lang: Lang) -> Component:
+def _legend(trace: Trace, lang: Lang) -> Component:
     entries = [
         html.Span([_sign(name), t(f"timeline.legend_of.{name}", lang)], className=f"is-{name}")
-        for name in LEGEND
+        for name in _drawn(trace)
     ]
     marks = [_mark(name, lang) for name in MARKS]
     return html.Div(
@@ -111,6 +115,12 @@ def _legend(lang: Lang) -> Component:
         role="group",
         **says(t("timeline.legend", lang)),
     )
+
+
+def _drawn(trace: Trace) -> list[str]:
+    """What is in no run but some is named in those alone."""
+    some = {"collective": has_collectives(trace), "failed": has_failed(trace)}
+    return [name for name in LEGEND if some.get(name, True)]
 
 
 def _sign(name: str) -> Component:

@@ -3,6 +3,8 @@ import { prefix } from "./selection.mjs";
 import { pageHeaders } from "./upload.mjs";
 
 const LOOK_MS = 500; // between two looks at a run that was started
+const MOST_DRAWN = 16; // of the tasks of a job: more are refused anyway
+const REST_MS = 300; // without a change, before it is asked how long a run will take
 
 /** Of a choice: its parts, as the server lists them, in the order in which they are told. */
 export function partsOf(can, workload, strategy) {
@@ -26,30 +28,63 @@ export function valueOf(option, chosen) {
 export const numberOf = (can, parts, name, chosen) =>
   String(chosen ?? parts.usual[name] ?? can.numbers[name].usual);
 
+/** [task, number of its devices] of a run; none of a graph, which names its own. */
+export function tasksOf({ strategy, numbers }, hasServers) {
+  if (!strategy) return [];
+  const tasks = (job, count, devices) =>
+    Array.from({ length: Math.min(count, MOST_DRAWN) }, (_, n) => [`${job}:${n}`, devices]);
+  return [
+    ...tasks("ps", hasServers ? Number(numbers.ps) : 0, 1),
+    ...tasks("worker", Number(numbers.workers ?? 1), Number(numbers.devices)),
+  ];
+}
+
+/** The faults that can happen to these tasks: nothing is on its way to one that is alone. */
+export const faultsFor = (can, tasks) =>
+  can.faults.filter(({ ofFrames }) => tasks.length > 1 || !ofFrames).map(({ kind }) => kind);
+
+/** A fault as it is asked for: null if there is none, or none of these tasks has it. */
+export function faultOf(can, tasks, { kind, task, step, ms }) {
+  if (!faultsFor(can, tasks).includes(kind) || !tasks.length) return null;
+  const names = tasks.map(([name]) => name);
+  const told = {
+    kind, task: names.includes(task) ? task : names.at(-1),
+    step: String(step ?? can.numbers.step.usual),
+  };
+  return kind === "delay" ? { ...told, ms: String(ms ?? can.numbers.ms.usual) } : told;
+}
+
 /** What is asked for, without the options that are as they would be anyway. */
-export function asked(can, { workload, strategy, numbers, options }) {
+export function asked(can, { workload, strategy, numbers, options, fault = {} }) {
   const parts = partsOf(can, workload, strategy);
   const chosen = Object.entries(parts.options)
     .map(([name, option]) => [name, valueOf(option, options[name]), String(option.default)])
     .filter(([, value, usual]) => value !== usual);
-  return {
+  const told = {
     workload,
     strategy: parts.strategy,
     numbers: Object.fromEntries(
       parts.numbers.map((name) => [name, numberOf(can, parts, name, numbers[name])])),
     options: Object.fromEntries(chosen),
   };
+  const struck = faultOf(can, tasksOf(told, parts.numbers.includes("ps")), fault);
+  return struck ? { ...told, fault: struck } : told;
 }
 
 /** The command line that does the same. */
-export function command({ workload, strategy, numbers, options }) {
+export function command({ workload, strategy, numbers, options, fault }) {
   const words = ["tracer run", workload];
   if (strategy) words.push(`--strategy ${strategy}`);
   for (const [name, value] of Object.entries(numbers)) {
     if (name === "seed" && value === "0") continue;
     words.push(`--${name} ${name === "devices" ? `cpu:${value}` : value}`);
   }
-  return [...words, ...Object.entries(options).map(([n, v]) => `--option ${n}=${v}`)].join(" ");
+  words.push(...Object.entries(options).map(([n, v]) => `--option ${n}=${v}`));
+  if (fault) {
+    const { kind, ms, task, step } = fault;
+    words.push(`--fault ${kind}${ms ? `=${ms}` : ""}:${task}@step:${step}`);
+  }
+  return words.join(" ");
 }
 
 const make = (name, attributes = {}, ...children) => {
@@ -64,9 +99,9 @@ function labelled(text, field, name = "") {
   return make("label", { className: `field ${name}` }, make("span", { textContent: text }), field);
 }
 
-const select = (names, value) =>
+const select = (names, value, words = {}) =>
   make("select", {}, ...names.map((name) =>
-    make("option", { value: name, textContent: name, selected: name === value })));
+    make("option", { value: name, textContent: words[name] ?? name, selected: name === value })));
 
 const number = (value, least, most, step = 1) =>
   Object.assign(make("input", { type: "number", required: true, step }),
@@ -89,14 +124,19 @@ class StartForm {
       strategy: "parameter_server_v1",
       numbers: {},
       options: {},
+      fault: {},
     };
     this.says = make("output", { className: "start-says" });
     this.fields = make("div", { className: "fields" });
+    this.faultFields = make("div", { className: "fields wide" });
+    this.sketch = make("div", { className: "sketch" });
     this.line = make("code", { className: "command-line" });
+    this.expected = make("p", { className: "expected" });
     this.button = make("button", {
       type: "submit", className: "button main-action", textContent: this.words.start,
     });
-    form.replaceChildren(this.fields, this.line, this.button, this.says);
+    form.replaceChildren(
+      this.fields, this.sketch, this.line, this.expected, this.button, this.says);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.start();
@@ -124,12 +164,52 @@ class StartForm {
     for (const name of parts.numbers) {
       const { least, most } = can.numbers[name];
       const drawn = number(numberOf(can, parts, name, chosen.numbers[name]), least, most);
-      const take = (value) => { chosen.numbers[name] = value; };
+      const take = (value) => {
+        chosen.numbers[name] = value;
+        this.drawFaults();
+      };
       fields.push(labelled(words[name], this.field(drawn, take), name));
     }
+    this.drawFaults();
+    if (parts.strategy) fields.push(this.faultFields);
     if (Object.keys(parts.options).length) fields.push(this.options(parts.options));
     this.fields.replaceChildren(...fields);
     this.told();
+  }
+
+  get tasks() {
+    return tasksOf(this.asked, "ps" in this.asked.numbers);
+  }
+
+  /** They follow the tasks, which change with numbers: whoever types one goes on typing. */
+  drawFaults() {
+    this.faultFields.replaceChildren(...this.faults());
+  }
+
+  /** What may happen to a task: which fault, and where and when, once one is chosen. */
+  faults() {
+    const { can, words, chosen: { fault } } = this;
+    const told = this.asked.fault;
+    const kinds = ["", ...faultsFor(can, this.tasks)];
+    const named = Object.fromEntries(
+      kinds.map((kind) => [kind, words[kind ? `faults.${kind}` : "no_fault"]]));
+    const fields = [
+      labelled(words.fault, this.field(select(kinds, told?.kind ?? "", named),
+        (value) => {
+          fault.kind = value;
+          this.drawFaults();
+          this.faultFields.querySelector("select").focus();
+        }), "wide"),
+    ];
+    if (!told) return fields;
+    const tasks = select(this.tasks.map(([name]) => name), told.task);
+    fields.push(labelled(words.task, this.field(tasks, (value) => { fault.task = value; })));
+    for (const name of ["step", "ms"].filter((each) => each in told)) {
+      const { least, most } = can.numbers[name];
+      const drawn = number(told[name], least, most);
+      fields.push(labelled(words[name], this.field(drawn, (value) => { fault[name] = value; })));
+    }
+    return fields;
   }
 
   options(options) {
@@ -161,6 +241,25 @@ class StartForm {
 
   told() {
     this.line.textContent = command(this.asked);
+    const { tasks, words, asked: { fault } } = this;
+    this.sketch.replaceChildren(...tasks.map(([name, devices]) =>
+      make("span", { className: name === fault?.task ? "task struck" : "task" },
+        make("b", { textContent: name }), ` ${devices > 1 ? `CPU:0…${devices - 1}` : "CPU:0"}`)));
+    if (!tasks.length) this.sketch.textContent = words.own_tasks;
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.expect(), REST_MS);
+  }
+
+  /** Says how long it will take, if an earlier run tells. */
+  async expect() {
+    const wanted = this.asked;
+    const answer = await this.ask(`api/runs/expected?lang=${document.documentElement.lang}`, {
+      method: "POST",
+      body: JSON.stringify(wanted),
+      headers: { "Content-Type": "application/json", ...pageHeaders() },
+    });
+    const isNews = JSON.stringify(wanted) === JSON.stringify(this.asked);
+    if (isNews) this.expected.textContent = answer?.says ?? "";
   }
 
   async start() {

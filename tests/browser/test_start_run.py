@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.analysis.test_expected_time import library as library_of_one_run
 from tests.browser.conftest import axe_faults, overflow, serving
 from vizdist.store.library import Library
 
@@ -50,11 +51,43 @@ def test_the_fields_and_the_command_line_follow_what_is_chosen(library: Tab) -> 
     assert not axe_faults(page)
 
 
+def test_the_tasks_are_sketched_and_a_fault_is_of_one_of_them(library: Tab) -> None:
+    page = library()
+    tasks = page.locator(".sketch .task")
+    expect(tasks).to_have_text(["ps:0 CPU:0", "worker:0 CPU:0", "worker:1 CPU:0"])
+    page.get_by_label("Workers", exact=True).fill("3")
+    page.get_by_label("Fault", exact=True).select_option("delay")
+    page.get_by_label("Which task").select_option("worker:2")
+    page.get_by_label("Late by, in ms").fill("20")
+    expect(page.locator(".command-line")).to_contain_text("--fault delay=20:worker:2@step:5")
+    expect(page.locator(".sketch .struck")).to_have_text("worker:2 CPU:0")
+    assert not axe_faults(page)
+    page.get_by_label("Workers", exact=True).fill("2")
+    expect(page.locator(".command-line")).to_contain_text("--fault delay=20:worker:1@step:5")
+    page.get_by_label("Strategy", exact=True).select_option("mirrored")
+    expect(tasks).to_have_text(["worker:0 CPU:0…1"])
+    expect(page.locator(".command-line")).not_to_contain_text("--fault")
+    page.get_by_label("Workload", exact=True).select_option("diamond")
+    expect(page.locator(".sketch")).to_have_text("The graph names its own tasks and devices.")
+
+
+def test_how_long_it_will_take_is_told_by_a_run_before(library: Tab, tmp_path: Path) -> None:
+    made = library_of_one_run(tmp_path)
+    assert made.entries()
+    page = library()
+    page.get_by_label("Workers", exact=True).fill("1")
+    told = page.locator(".expected")
+    expect(told).to_contain_text("the last run like it, before, took 10.0 s for 3 steps")
+    page.get_by_label("Workers", exact=True).fill("2")
+    expect(told).to_have_text("")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lang", "width"), [("en", 1440), ("zh", 1440), ("en", 390), ("zh", 390)])
 def test_the_panel_fits_beside_the_runs_and_below_them(library: Tab, lang: str, width: int) -> None:
     page = library(f"?lang={lang}&theme=dark", width=width)
     page.locator("#start-run summary").click()
+    page.locator("#start-run > .fields select").nth(2).select_option("delay")
     expect(page.locator(".start-form .option").first).to_be_visible()
     assert not overflow(page)
     assert not axe_faults(page)

@@ -3,14 +3,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { asked, command, numberOf, partsOf, valueOf } from "../../assets/start_run.mjs";
+import {
+  asked, command, faultOf, faultsFor, numberOf, partsOf, tasksOf, valueOf,
+} from "../../assets/start_run.mjs";
 
 const number = (usual, least = 0) => ({ type: "int", default: usual, allowed: [], least });
 const choice = (usual, ...allowed) => ({ type: "str", default: usual, allowed, least: null });
 const can = {
   numbers: {
     workers: { usual: 2 }, devices: { usual: 2 }, steps: { usual: 50 }, seed: { usual: 0 },
+    step: { usual: 5 }, ms: { usual: 50 },
   },
+  faults: [{ kind: "kill", ofFrames: false }, { kind: "delay", ofFrames: true }],
   workloads: {
     mlp: { kind: "module", numbers: ["steps", "seed"], options: { batch: number(64, 1) } },
     diamond: { kind: "graph", numbers: ["steps", "seed"], options: {} },
@@ -55,4 +59,31 @@ test("a value that another strategy does not know is its own default there", () 
   assert.equal(valueOf(can.strategies.mirrored.options.ops, "one"), "one");
   assert.equal(valueOf(can.strategies.workers.options.ops, "one"), "tree");
   assert.deepEqual(asked(can, chosen("mlp", "workers", { ops: "one" })).options, {});
+});
+
+test("tasks follow the strategy and its numbers", () => {
+  const of = (numbers, hasServers) => tasksOf({ strategy: "any", numbers }, hasServers);
+  assert.deepEqual(of({ ps: "1", workers: "2", devices: "2" }, true),
+    [["ps:0", 1], ["worker:0", 2], ["worker:1", 2]]);
+  assert.deepEqual(of({ devices: "2" }, false), [["worker:0", 2]]);
+  assert.deepEqual(of({ workers: "", devices: "1" }, false), []);
+  assert.equal(of({ workers: "99999", devices: "1" }, false).length, 16);
+  assert.deepEqual(tasksOf({ strategy: "", numbers: { steps: "3" } }, false), []);
+});
+
+test("a fault is of a task that there is, and in the command", () => {
+  const tasks = [["worker:0", 1], ["worker:1", 1]];
+  const late = { kind: "delay", task: "worker:0", ms: "20" };
+  assert.deepEqual(faultOf(can, tasks, late),
+    { kind: "delay", task: "worker:0", step: "5", ms: "20" });
+  assert.equal(faultOf(can, tasks, { kind: "kill", task: "worker:7" }).task, "worker:1");
+  assert.equal(faultOf(can, tasks, {}), null);
+  assert.equal(faultOf(can, [], late), null);
+  const told = asked(can, { ...chosen("mlp", "workers"), fault: { ...late, step: "7" } });
+  assert.match(command(told), / --fault delay=20:worker:0@step:7$/);
+});
+
+test("nothing is on its way to a task that is alone", () => {
+  assert.deepEqual(faultsFor(can, [["worker:0", 2]]), ["kill"]);
+  assert.equal(faultOf(can, [["worker:0", 2]], { kind: "delay" }), null);
 });

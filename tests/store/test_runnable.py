@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from tracer.model.fault import Fault
 from tracer.strategies.registry import STRATEGIES
+from tracer.strategies.strategy import Topology
 from tracer.workloads.registry import WORKLOADS
-from vizdist.store.runnable import NUMBERS, NotRunnable, arguments_of, runnable
+from vizdist.store.runnable import NUMBERS, NotRunnable, arguments_of, runnable, tasks_of
 
 
 def asked(workload: str = "digits-mlp", strategy: str = "mirrored", **more: Any) -> dict[str, Any]:
@@ -30,6 +32,16 @@ def test_what_is_chosen_becomes_the_arguments_of_a_run() -> None:
         "--workers", "3", "--ps", "1", "--devices", "cpu:2", "--steps", "20", "--seed", "4",
         "--option", "sync=true", "--option", "batch=8", "--option", "drop_remainder=false",
     ]  # fmt: skip
+
+
+def test_a_fault_that_is_chosen_is_asked_for_as_the_command_line_spells_it() -> None:
+    numbers = {"workers": "2", "ps": "1"}
+    late = {"kind": "delay", "task": "worker:1", "step": "7", "ms": "20"}
+    told = arguments_of(asked("digits-mlp", "parameter_server_v1", numbers=numbers, fault=late))
+    assert told[-2:] == ["--fault", "delay=20:worker:1@step:7"]
+    told = arguments_of(asked(fault={"kind": "kill", "task": "worker:0"}))
+    assert told[-2:] == ["--fault", "kill:worker:0@step:5"]
+    assert str(Fault.parse(told[-1])) == told[-1]
 
 
 def test_a_graph_has_no_strategy() -> None:
@@ -58,6 +70,11 @@ def test_a_graph_has_no_strategy() -> None:
         (asked(options={"autoshard": "ALL"}), "choice"),
         (asked(options={"batch": "0"}), "number"),
         (asked(options={"read_ms": "nan"}), "number"),
+        (asked(fault={"kind": "explode", "task": "worker:0"}), "choice"),
+        (asked(fault={"kind": "kill", "task": "worker:1"}), "choice"),
+        (asked(fault={"kind": "drop", "task": "worker:0"}), "choice"),
+        (asked(fault={"kind": "kill", "task": "worker:0", "step": "0,kill"}), "number"),
+        ({"workload": "diamond", "fault": {"kind": "kill", "task": "worker:0"}}, "choice"),
     ],
 )
 def test_what_is_none_of_the_choices_is_refused(request_: Any, key: str) -> None:
@@ -79,3 +96,12 @@ def test_options_of_free_text_are_not_offered() -> None:
 
 def test_the_usual_numbers_lie_within_their_bounds() -> None:
     assert all(one.least <= one.usual <= one.most for one in NUMBERS.values())
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_the_tasks_that_are_told_are_those_of_the_strategy(name: str) -> None:
+    numbers = {n: "3" for n in runnable()["strategies"][name]["numbers"] if n != "devices"}
+    workers, ps = (3 if each in numbers else None for each in ("workers", "ps"))
+    topology = Topology(workers, ps)
+    tasks = map(str, STRATEGIES[name].cluster(topology).tasks())
+    assert sorted(tasks_of(asked("digits-mlp", name, numbers=numbers))) == sorted(tasks)

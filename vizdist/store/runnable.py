@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from tracer.model.fault import OF_FRAMES, Kind
+
 _LISTED: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
 )
@@ -29,6 +31,10 @@ NUMBERS: Final[Mapping[str, Number]] = {
     "devices": Number(1, 8, 2),
     "steps": Number(1, 10_000, 50),
     "seed": Number(0, 2**31 - 1, 0),
+}
+FAULT_NUMBERS: Final[Mapping[str, Number]] = {
+    "step": Number(1, 10_000, 5),
+    "ms": Number(1, 60_000, 50),
 }
 _JOBS: Final[Mapping[str, str]] = {"workers": "worker", "ps": "ps"}
 
@@ -77,7 +83,7 @@ def _is_bounded(option: Mapping[str, Any]) -> bool:
 
 
 def arguments_of(asked: Any) -> list[str]:
-    """What `tracer run` is told: {"workload", "strategy", "numbers", "options"}.
+    """What `tracer run` is told: {"workload", "strategy", "numbers", "options", "fault"}.
 
     Raises NotRunnable for whatever is none of the choices.
     """
@@ -94,7 +100,54 @@ def arguments_of(asked: Any) -> list[str]:
     known = {name for part in parts for name in part["numbers"]}
     options = {name: option for part in parts for name, option in part["options"].items()}
     arguments += _numbers(_texts(asked, "numbers"), known)
-    return [*arguments, *_options(_texts(asked, "options"), options)]
+    arguments += _options(_texts(asked, "options"), options)
+    return [*arguments, *_fault(_texts(asked, "fault"), tasks_of(asked))]
+
+
+def tasks_of(asked: Mapping[str, Any]) -> dict[str, int]:
+    """The tasks of a run, and how many devices each has; none of a graph, which names its own.
+
+    What is asked for was found to be runnable.
+    """
+    if runnable()["workloads"][asked["workload"]]["kind"] == GRAPH:
+        return {}
+    jobs = _LISTED["strategies"][asked["strategy"]]["jobs"]
+    told = asked.get("numbers", {})
+
+    def number(name: str) -> int:
+        usual = runnable()["strategies"][asked["strategy"]]["usual"]
+        return int(told.get(name, usual.get(name, NUMBERS[name].usual)))
+
+    counts = {"ps": number("ps") if "ps" in jobs else 0}
+    counts["worker"] = number("workers") if "worker" in jobs else 1
+    devices = {"ps": 1, "worker": number("devices")}
+    return {f"{job}:{n}": devices[job] for job, count in counts.items() for n in range(count)}
+
+
+def default_options(workload: str, strategy: str) -> dict[str, str]:
+    """Of every option, also those that are not offered, as a run's manifest has them."""
+    rows = [_LISTED["workloads"][workload]]
+    rows += [_LISTED["strategies"][strategy]] if strategy else []
+    named = (each for row in rows for each in row["options"].items())
+    return {name: _as_told(option["default"]) for name, option in named}
+
+
+def _as_told(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _fault(asked: Mapping[str, str], tasks: Mapping[str, int]) -> Iterator[str]:
+    if not asked:
+        return
+    kinds = [kind for kind in Kind if len(tasks) > 1 or kind not in OF_FRAMES]
+    kind = _chosen(asked.get("kind"), "fault", [*map(str, kinds)] if tasks else ())
+    task = _chosen(asked.get("task"), "task", tasks)
+    given = {name: asked.get(name, str(one.usual)) for name, one in FAULT_NUMBERS.items()}
+    step, ms = (
+        _within(name, given[name], one.least, one.most, int) for name, one in FAULT_NUMBERS.items()
+    )
+    yield "--fault"
+    yield f"{kind}{f'={ms}' if kind == Kind.DELAY else ''}:{task}@step:{step}"
 
 
 def _texts(asked: Mapping[str, Any], name: str) -> Mapping[str, str]:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 MERGED, RETURNED = "merge", "returned"
 
-UNEQUAL = "Some replicas made a different number of replica_context().merge_call() calls."
+UNEQUAL = (
+    "Some replicas made a different number of replica_context().merge_call() calls. "
+    "{} returned after {}, and {} would go on in one more with {}: let all make the same calls in "
+    "the same order. As in TensorFlow this ends while the graph is built, before any step of it"
+)
 DIFFERENT = (
     "Replicas meet in replica_context().merge_call() with different functions: replica 0 with "
     "{}, replica {} with {}; let all of them make the same calls in the same order"
@@ -122,7 +126,7 @@ def call_for_each_replica(
             _all_take_a_turn(distribution, threads, turn)
             if any(thread.is_done for thread in threads):
                 if not all(thread.is_done for thread in threads):
-                    raise RuntimeError(UNEQUAL)
+                    raise RuntimeError(_unequal(threads, turn))
                 break
             _merge(distribution, threads, turn)
             turn += 1
@@ -130,6 +134,15 @@ def call_for_each_replica(
     finally:
         for thread in threads:
             thread.stop()
+
+
+def _unequal(threads: Sequence[_ReplicaThread], merges: int) -> str:
+    done, others = (
+        [f"replica {number}" for number, each in enumerate(threads) if each.is_done is is_done]
+        for is_done in (True, False)
+    )
+    fn = next(each.merge[0] for each in threads if not each.is_done and each.merge)
+    return UNEQUAL.format(", ".join(done).capitalize(), merges, ", ".join(others), named(fn))
 
 
 def _all_take_a_turn(

@@ -1,12 +1,19 @@
 """Graphs made by hand on real processes, whose tasks die with variables and come back."""
 
 import json
+import os
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from tests.launch.commands import pid_of, tracer_here, until
 from tests.launch.test_faults import run, told
+from tracer.launch import launcher
+from tracer.launch.jobs import Client, Job, drive
 from vizdist.store.trace import open_trace
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -58,6 +65,25 @@ def test_the_master_of_a_graph_dies_and_its_client_dials_it_again(tmp_path: Path
     assert code == 0, errors
     assert resumed(tmp_path / "t") == (15, 11)
     assert printed["accuracy"] > 0
+
+
+@pytest.mark.parametrize("dead", ["worker:0", "worker:1"])
+def test_a_task_of_a_graph_that_dies_before_its_client_dials_comes_back(
+    dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its client waits for it, and has nothing to complain of."""
+    out = tmp_path / "t"
+
+    def drive_late(job: Job, client: Client) -> Mapping[str, Any]:
+        pid = pid_of(out, dead)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not psutil.pid_exists(pid), "its death")
+        return drive(job, client)
+
+    monkeypatch.setattr(launcher, "drive", drive_late)
+    done = tracer_here(capsys, "run", "diamond", "--restart", "1", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(told(open_trace(out), "task.restart")) == 1
 
 
 def test_without_a_checkpoint_a_graph_names_what_died_with_its_server(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import logging
 import queue
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from tracer.training.line import Line, Ready, Round
 _log = logging.getLogger(__name__)
 
 POLL_S = 0.1  #: how often the progress line changes
+REDIAL_S = 1.2  #: gRPC dials an address that refused it again within a second (rpc/channels.py)
 GRACE_S = 5.0  #: the master knows more of a step that hangs, so it speaks first
 
 
@@ -100,6 +102,8 @@ class Launcher:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._secret = secrets.token_hex(16)
         self._lost_since = 0.0  #: a client waits to hear of the death that it suffers from
+        self._made_in = 0  #: the round in which the launcher's own client made its sessions
+        self._taking = threading.RLock()
 
     def run(self) -> Outcome:
         """Runs to the end.
@@ -166,7 +170,8 @@ class Launcher:
         recover = self._await_return if self._plan.tolerance.restarts else None
         line = Line(counter, self._begin_steps, recover)
         try:
-            found = drive(self._job, Client(task, master, cluster, recorder, line))
+            with self._attended():
+                found = drive(self._job, Client(task, master, cluster, recorder, line))
         except StepError as error:
             failure = failure_from(task, error, last_step(self._scratch, task))
             self._watch.failures.append(failure)
@@ -175,31 +180,59 @@ class Launcher:
             master.close()
         self._watch.results[task] = found
 
+    @contextmanager
+    def _attended(self) -> Iterator[None]:
+        """A task that dies while the client makes its sessions is missed by nobody else.
+
+        The client waits for it to come up, and only here it is started again.
+        """
+        if not self._plan.tolerance.restarts:
+            yield
+            return
+        is_over = threading.Event()
+        thread = threading.Thread(target=self._attend, args=(is_over,), name="attend", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def _attend(self, is_over: threading.Event) -> None:
+        while not is_over.is_set():
+            try:
+                self._take(self._events.get(timeout=POLL_S))
+            except queue.Empty:
+                self._look_after_the_lost()
+
     def _begin_steps(self, ready: Ready) -> int:
         """The launcher's own client is ready: the watch hears of it as of any other one."""
-        told = {"round": self._watch.round, **asdict(ready)}
-        self._take(Event(self._job.master, "ready", told))
+        with self._taking:
+            if self._watch.round != self._made_in:
+                raise StepError("ABORTED", "a task of this session died and is started again")
+            told = {"round": self._made_in, **asdict(ready)}
+            self._take(Event(self._job.master, "ready", told))
         if ready.is_rolled_back:
             self._report(f"goes on after step {ready.step}, from its checkpoint", None)
         return ready.step
 
     def _await_return(self, error: StepError) -> Round:
         """Until every task that died serves again. Raises the error where no death explains it."""
-        watch, limits = self._watch, self._plan.limits
-        lost_in, deadline = watch.round, time.monotonic() + limits.connect_s
-        self._take(Event(self._job.master, "lost", {"round": lost_in, **failed_facts(error)}))
-        while watch.round == lost_in or any(watch.missing):
-            try:
-                phase = self._take(self._events.get(timeout=POLL_S))
-            except queue.Empty:
-                phase = self._look_after_the_lost()
-                if any(watch.missing):
-                    self._arrivals()
-                if time.monotonic() > deadline:
-                    watch.failures.append(self._never_came())
-                    raise error from None
-            if phase is Phase.FAILED:
-                raise error from None
+        watch, deadline = self._watch, time.monotonic() + self._plan.limits.connect_s
+        told = {"round": self._made_in, **failed_facts(error)}
+        self._take(Event(self._job.master, "lost", told))
+        while watch.round == self._made_in or any(watch.missing):
+            if any(watch.missing):
+                self._arrivals()
+            if time.monotonic() > deadline:
+                watch.failures.append(self._never_came())
+                raise error
+            if watch.phase is Phase.FAILED:
+                raise error
+            time.sleep(POLL_S)
+        if watch.attempts[self._job.master]:
+            time.sleep(REDIAL_S)
+        self._made_in = watch.round
         return Round(leads=True, has_begun=watch.has_begun)
 
     def _run_to(self, goal: Phase, progress: Callable[[], None], deadline: float | None) -> None:
@@ -216,6 +249,10 @@ class Launcher:
                 raise self._failed()
 
     def _take(self, event: Event) -> Phase:
+        with self._taking:
+            return self._taken(event)
+
+    def _taken(self, event: Event) -> Phase:
         if event.name in ("exit", "lost", "stopped"):
             facts = {**event.facts, "step": self._step_of(event.task)}
             event = Event(event.task, event.name, facts)

@@ -24,6 +24,7 @@ from tracer.runtime.faults import make_worker
 from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface, WorkerStatus
 from tracer.runtime.master import Master
+from tracer.runtime.master_step import Lost, never
 from tracer.runtime.resource_manager import TaskResources
 from tracer.runtime.worker_cache import WorkerCache
 from tracer.runtime.worker_env import WorkerEnv
@@ -38,6 +39,7 @@ class ServerConfig:
     sessions of a client elsewhere that calls none for `session_gc_s`; 0 keeps them.
     `caches_responses` is of all tasks of a cluster: a tensor that was sent is kept until its
     receiver has it, who may ask once more. `native_collectives`: torch.distributed does all.
+    `lost` says why no step of its master can end well, if so.
     """
 
     recorder: Recorder
@@ -57,6 +59,7 @@ class ServerConfig:
     driver: Driver = CUDA
     checkpoints: Path | None = None
     faults: tuple[Fault, ...] = ()
+    lost: Lost = never
 
 
 class LocalServer:
@@ -86,6 +89,7 @@ class LocalServer:
                 ClusterSpec.of_counts(**{LOCALHOST: 1}),
                 step_timeout_s=config.step_s,
                 session_gc_s=config.session_gc_s,
+                lost=config.lost,
                 passes=config.passes,
                 placer=config.placer,
             )
@@ -136,6 +140,7 @@ class Server:
                 connect_timeout_s=config.connect_s,
                 step_timeout_s=config.step_s,
                 session_gc_s=config.session_gc_s,
+                lost=config.lost,
                 progress=config.progress,
                 passes=config.passes,
                 placer=config.placer,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from tests.clusters import TestCluster
+from tests.clusters import TestCluster, running_cluster
 from tests.runtime.graphs import CLUSTER, WORKER_0, WORKER_1
 from tracer.model.graph import Graph
 from tracer.model.graph_builder import GraphBuilder
@@ -82,3 +82,19 @@ def test_a_step_that_waits_in_vain_takes_nothing(start_cluster: Start) -> None:
         session.run("mean:0", WANT_TWO)
     session.run("apply", given(0, 3.0, 3.0))
     assert session.run("mean:0", WANT_TWO).tolist() == [2.0, 2.0]
+
+
+def test_a_step_that_waits_for_who_has_died_ends_with_that_word_and_takes_nothing() -> None:
+    """Whoever takes has no connection to those who would put something in."""
+    died: list[StepError] = []
+    with running_cluster("near", CLUSTER, lost=lambda: died[0] if died else None) as cluster:
+        session = cluster.session(accumulating(), at=WORKER_0)
+        session.run("apply", given(0, 1.0, 1.0))
+        news = StepError("ABORTED", "a task of this session died")
+        threading.Timer(0.1, died.append, [news]).start()
+        with pytest.raises(StepError, match="a task of this session died") as caught:
+            session.run("mean:0", WANT_TWO)
+        assert caught.value.code == "ABORTED"
+        died.clear()
+        session.run("apply", given(0, 3.0, 3.0))
+        assert session.run("mean:0", WANT_TWO).tolist() == [2.0, 2.0]

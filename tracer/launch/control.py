@@ -75,8 +75,12 @@ class Commands:
         """
         if self._is_stopping:
             raise Stopped
-        if self._num_remakes:
-            raise _remade()
+        if lost := self.loss():
+            raise lost
+
+    def loss(self) -> StepError | None:
+        """That sessions must be made anew, until that word is followed: no step of them may end."""
+        return _remade() if self._num_remakes else None
 
 
 class Control(Commands):

@@ -22,6 +22,7 @@ from tracer.model.cluster import TaskName
 from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
+from tracer.runtime.master_step import Lost
 from tracer.runtime.near_cluster import NearCluster
 from tracer.training.line import Line, Ready
 
@@ -50,6 +51,12 @@ class _Together:
         if self._is_stopping.is_set():
             raise Stopped
 
+    def loss(self) -> StepError | None:
+        """Of one of them, for whom the steps of others may wait."""
+        if not self._is_stopping.is_set():
+            return None
+        return StepError("CANCELLED", "another client of this run has failed", derived=True)
+
     def stop(self) -> None:
         self._is_stopping.set()
         self._start.abort()
@@ -67,9 +74,9 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
             for task in job.cluster.tasks()
         }
         stack.callback(install(account.recorder, *recorders.values()))
-        masters = _masters(plan, job, recorders, stack)
         driving = job.clients or {job.master}
         together = _Together(len(driving), plan.limits.connect_s)
+        masters = _masters(plan, job, recorders, together.loss, stack)
         clients = {
             task: Client(
                 task,
@@ -86,11 +93,11 @@ def run_in_process(plan: Plan, job: Job, report: Report) -> Outcome:
 
 
 def _masters(
-    plan: Plan, job: Job, recorders: Mapping[TaskName, Recorder], stack: ExitStack
+    plan: Plan, job: Job, recorders: Mapping[TaskName, Recorder], lost: Lost, stack: ExitStack
 ) -> Mapping[TaskName, MasterInterface]:
     if job.is_local:
         ((task, recorder),) = recorders.items()
-        server = start_server(task, job, plan, recorder, secret="")
+        server = start_server(task, job, plan, recorder, secret="", lost=lost)
         stack.callback(server.close)
         return {task: server.master}
     near = NearCluster(
@@ -104,6 +111,7 @@ def _masters(
         passes=plan.passes,
         placer=plan.placer,
         checkpoints=plan.tolerance.folder,
+        lost=lost,
     )
     return stack.enter_context(near).masters
 
@@ -141,7 +149,7 @@ def _drive(
     scratch: Path,
     progress: Callable[[], None],
 ) -> Mapping[TaskName, Mapping[str, Any]]:
-    """All clients at once, a thread each; if one fails, the others stop before their next step."""
+    """All clients at once, a thread each; if one fails, the others stop in the middle of a step."""
     results: dict[TaskName, Mapping[str, Any]] = {}
     failures: list[Failure] = []
     with ThreadPoolExecutor(len(clients), thread_name_prefix="client") as pool:

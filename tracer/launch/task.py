@@ -18,6 +18,7 @@ from tracer.record.facade import install
 from tracer.record.recorder import Recorder
 from tracer.runtime.device_finder import Missing
 from tracer.runtime.interfaces import StepError
+from tracer.runtime.master_step import Lost, never
 from tracer.server import LocalServer, Server, ServerConfig
 from tracer.training.line import Again, Line, Ready, Round
 
@@ -44,6 +45,7 @@ def start_server(
     sockets: Path | None = None,
     progress: Callable[[Sequence[Missing]], None] | None = None,
     faults: Sequence[Fault] = (),
+    lost: Lost = never,
 ) -> Server | LocalServer:
     config = ServerConfig(
         recorder,
@@ -62,6 +64,7 @@ def start_server(
         progress=progress,
         checkpoints=plan.tolerance.folder,
         faults=tuple(faults),
+        lost=lost,
     )
     kind = LocalServer if job.is_local else Server
     return kind(task, job.devices(task), config)
@@ -85,6 +88,7 @@ def run_child(task: TaskName, find_job: FindJob) -> None:
         address=life.address,
         sockets=sockets_of(plan, scratch),
         faults=() if life.attempt else plan.tolerance.faults_of(task),
+        lost=control.loss,
     )
     try:
         control.tell("serving", address=server.address, devices=list(server.devices))
@@ -139,7 +143,7 @@ class LauncherLine:
 
 def round_of(told: Mapping[str, Any]) -> Round:
     """What a `remake` says to a client, and a `cluster` to one that was started again."""
-    return Round(told["leads"], told["has_begun"])
+    return Round(told["leads"], told["has_begun"], told["round"])
 
 
 def failed_facts(error: StepError) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tracer.runtime.interfaces import (
     WorkerInterface,
 )
 from tracer.runtime.master_session import IDLE, Client, MasterSession
-from tracer.runtime.master_step import GRACE_S, Watchdog
+from tracer.runtime.master_step import GRACE_S, Lost, Watchdog, never
 from tracer.runtime.request_ids import RecentRequestIds
 from tracer.runtime.worker import Worker
 
@@ -48,6 +48,7 @@ class Master:
     It shares its process with `worker`, whose first device is the client device: there feeds come
     in and fetches go out. The sessions of a client in another process are closed once it has called
     none of them for `session_gc_s` seconds; 0 keeps all, as TF does unless it is told otherwise.
+    `lost`: see Watchdog.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Master:
         passes: Sequence[str] = (),
         placer: Placer = BY_RULE,
         session_gc_s: float = 0.0,
+        lost: Lost = never,
     ) -> None:
         self._worker = worker
         self._cluster = cluster
@@ -69,7 +71,7 @@ class Master:
         self._progress = progress
         self._passes = tuple(passes)
         self._placer = placer
-        self._watchdog = Watchdog(min(0.25, step_timeout_s / 4))
+        self._watchdog = Watchdog(min(0.25, step_timeout_s / 4), lost)
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
         self._collected: deque[str] = deque(maxlen=COLLECTED)

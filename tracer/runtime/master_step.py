@@ -24,6 +24,7 @@ from tracer.runtime.interfaces import (
 )
 from tracer.runtime.states import STEP, Machine, Step
 
+Lost = Callable[[], StepError | None]
 StepEnded = Callable[["MasterStep", RunStepResult | StepError], None]
 
 GRACE_S = 2.0  #: how long the other parts of a failed step may take to end
@@ -178,14 +179,24 @@ def root_error(errors: Iterable[StepError]) -> StepError:
         if line.strip()
     )
     text = "\n".join((root.message, *lines))
-    return StepError(root.code, text, task=root.task, node=root.node)
+    return StepError(root.code, text, task=root.task, node=root.node, derived=root.derived)
+
+
+def never() -> StepError | None:
+    """Nothing but time ends a step from outside."""
+    return None
 
 
 class Watchdog:
-    """Looks after running steps from a thread of its own, which starts with the first step."""
+    """Looks after running steps from a thread of its own, which starts with the first step.
 
-    def __init__(self, period_s: float) -> None:
+    `lost()` is why none of them can end well, if so: a task that they wait for may be one that they
+    have no connection to, such as who else puts gradients into an accumulator.
+    """
+
+    def __init__(self, period_s: float, lost: Lost = never) -> None:
         self._period_s = period_s
+        self._lost = lost
         self._steps: dict[int, MasterStep] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -208,8 +219,10 @@ class Watchdog:
 
     def _loop(self) -> None:
         while not self._closed.wait(self._period_s):
-            now = time.monotonic()
+            now, lost = time.monotonic(), self._lost()
             for step in list(self._steps.values()):
+                if lost is not None:
+                    step.abort(lost)
                 if now > step.deadline:
                     step.expire()
 

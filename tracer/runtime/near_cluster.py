@@ -19,6 +19,7 @@ from tracer.runtime.devices import make_devices
 from tracer.runtime.gpu import Driver
 from tracer.runtime.interfaces import WorkerInterface
 from tracer.runtime.master import STEP_TIMEOUT_S, Master
+from tracer.runtime.master_step import Lost, never
 from tracer.runtime.resource_manager import TaskResources
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
@@ -43,6 +44,7 @@ class NearCluster:
         checkpoints: Path | None = None,
         caches_responses: bool = False,
         native_collectives: bool = False,
+        lost: Lost = never,
     ) -> None:
         self.spec = cluster
         self.workers: dict[TaskName, Worker] = {}
@@ -69,6 +71,7 @@ class NearCluster:
                 passes=passes,
                 placer=placer,
                 session_gc_s=session_gc_s,
+                lost=lost,
             )
 
     def _stub(self, task: TaskName, _address: str) -> WorkerInterface:

@@ -14,11 +14,13 @@ class Round:
     """How all clients go on after a death.
 
     `leads`: this one restores and saves the variables, be it the chief or not. `has_begun`: some
-    client may have run a step; before that, first values undo nothing.
+    client may have run a step; before that, first values undo nothing. `number`: how often all have
+    made their sessions anew.
     """
 
     leads: bool
     has_begun: bool = True
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

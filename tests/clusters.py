@@ -37,6 +37,7 @@ from tracer.runtime.interfaces import (
 )
 from tracer.runtime.master import Master
 from tracer.runtime.near_cluster import NearCluster
+from tracer.runtime.resource_manager import TaskResources
 from tracer.runtime.session import NO_TRACING, Session, Tracing
 from tracer.runtime.worker import Worker
 from tracer.runtime.worker_cache import WorkerCache
@@ -87,6 +88,7 @@ class GrpcTasks:
         self._passes = options.pop("passes", ())
         self._placer = options.pop("placer", BY_RULE)
         self._devices, self._driver = options.pop("devices", {}), options.pop("driver", CUDA)
+        self._checkpoints = options.pop("checkpoints", None)
         if options.get("clock", ...) is None:
             del options["clock"]
         self._options = options
@@ -104,7 +106,8 @@ class GrpcTasks:
     def _start(self, task: TaskName, address: str) -> None:
         recorder = self._recorder_of(task)
         own = make_devices(task, self._devices.get(task, ("cpu:0",)), recorder, self._driver)
-        env = WorkerEnv(task, own, recorder, **self._options)
+        resources = TaskResources(self._checkpoints)
+        env = WorkerEnv(task, own, recorder, resources=resources, **self._options)
         transport = Transport(
             str(task),
             recorder=recorder,

@@ -186,6 +186,46 @@ def test_copies_that_step_together_go_back_together_and_end_as_if_nobody_had_die
     assert printed["accuracy"] == pytest.approx(whole["accuracy"], abs=1e-6)
 
 
+SYNCHRONOUS = (*TWO_SERVERS, "--option", "sync=true")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dead", ["worker:0", "worker:1", "ps:0", "ps:1"])
+def test_workers_that_step_together_by_their_servers_go_back_together(
+    dead: str, tmp_path: Path
+) -> None:
+    """Who waits in a queue of a server for one that died has no connection to it."""
+    steps = ("--steps", "20", "--step-timeout", "120")
+    tolerant = (*EVERY_10, "--checkpoint", str(tmp_path / "ckpt"))
+    fault = ("--fault", f"kill:{dead}@step:15")
+    code, printed, errors = run(tmp_path / "t", *SYNCHRONOUS, *steps, *tolerant, *fault)
+    assert code == 0, errors
+    assert f"{dead} was killed by SIGKILL; it is started again" in errors
+    trace = open_trace(tmp_path / "t")
+    (restored,) = told(trace, "checkpoint.restore")
+    assert restored["vizdist.checkpoint.step"] == 10
+    assert {each["vizdist.resumed_step"] for each in told(trace, "session.recover")} <= {11}
+    code, whole, errors = run(tmp_path / "u", *SYNCHRONOUS, "--steps", "20", "--in-process")
+    assert code == 0, errors
+    assert printed["loss"] == pytest.approx(whole["loss"], abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--in-process",)])
+def test_workers_whose_data_end_before_those_of_others_say_so_and_nobody_waits_for_them(
+    more: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Of 350 rows two workers have 88, that is a batch of one more than the 87 of the others."""
+    servers = ("--strategy", "parameter_server_v1", "--workers", "4", "--option", "sync=true")
+    data = ("--option", "batch=87", "--option", "epochs=1", "--step-timeout", "1000")
+    code, printed, errors = run(tmp_path / "t", "wide-deep", *servers, *data, *more)
+    assert code == 1, errors
+    error = printed["error"]
+    assert (error["code"], error["task"] in ("worker:2", "worker:3")) == ("OUT_OF_RANGE", True)
+    ended = f"the data of {error['task']} ended with step 1, and worker:0, worker:1 would go on"
+    assert ended in error["message"]
+
+
 @pytest.mark.slow
 def test_a_group_without_a_checkpoint_says_why_it_cannot_go_on(tmp_path: Path) -> None:
     flags = ("--steps", "1000", "--restart", "1", "--fault", "kill:worker:1@step:5")

@@ -34,7 +34,6 @@ SERVERS = ("digits-mlp", "--strategy", "parameter_server_v1")
         (("digits-mlp", "--strategy=one_device", "--step-timeot=3"), "did you mean --step-timeout"),
         ((*SERVERS, "--option", "backup_workers=1"), "without sync=true no update waits"),
         ((*SERVERS, "--option", "sync=true", "--option", "backup_workers=2"), "leave at most 1"),
-        ((*SERVERS, "--option", "sync=true", "--restart", "1"), "leave --restart or sync=true out"),
     ],
 )
 def test_a_wrong_request_exits_2_with_the_next_step(

@@ -201,6 +201,20 @@ def test_whoever_of_a_group_dies_all_go_back_to_the_checkpoint(dead: TaskName) -
     assert orders(watch) == [("go", W0, 10), ("go", W1, 10)]
 
 
+def test_a_group_goes_back_too_where_its_parameter_server_died() -> None:
+    watch = Watch((PS, W0, W1), frozenset({W0, W1}), restarts=1, is_group=True)
+    for task in (PS, W0, W1):
+        watch.take(serving(task))
+    event = ready(W0)
+    watch.take(Event(W0, "ready", {**event.facts, "held": {"ps:0": ["w"]}}))
+    watch.take(ready(W1))
+    orders(watch)
+    assert watch.take(killed(PS, step=15)) is Phase.SETTING_UP
+    assert orders(watch) == [("restart", PS, None), ("remake", W0, True), ("remake", W1, False)]
+    assert watch.take(killed(PS, step=15)) is Phase.FAILED
+    assert "with it went w" in str(watch.root_cause)
+
+
 def test_a_group_of_which_one_is_done_already_cannot_go_back() -> None:
     watch = running(restarts=1, is_group=True)
     watch.take(Event(W0, "done", {}))

@@ -1,7 +1,7 @@
 """A workload trained by every worker of a cluster in this process, each with its own client."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from tracer.strategies.distribution import Building
 from tracer.strategies.inputs.step_input import StepInput
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Site
+from tracer.training.checkpoint import Checkpoints
 from tracer.training.trainer import Fit, Fitted, Trainer, sessions_of, tracing_of
 from tracer.workloads.workload import Workload
 
@@ -46,12 +47,17 @@ class Training:
     workload: Workload
     steps: int
     devices: tuple[str, ...] = ("cpu:0",)
+    checkpoints: Checkpoints | None = None
 
     def run(self, **options: str) -> list[Client]:
         """By worker."""
+        return [ended.result() for ended in self.ended(**options)]
+
+    def ended(self, **options: str) -> list[Future[Client]]:
+        """The same, be it well or not."""
         tasks = [task for task in self.spec.tasks() if task.job == "worker"]
         with ThreadPoolExecutor(len(tasks)) as pool:
-            return list(pool.map(partial(self.client, options), tasks))
+            return [pool.submit(self.client, options, task) for task in tasks]
 
     def client(self, options: dict[str, str], task: TaskName) -> Client:
         strategy, workload = STRATEGIES[self.strategy], self.workload
@@ -76,7 +82,13 @@ class Training:
             next(inputs()),
             workload.evaluation(),
             tracing_of(self.cluster.tracing.recorder, RUN_ID, task, TracePolicy("all")),
-            Fit(self.steps, is_chief=role.is_chief, replica=role.replica),
+            Fit(
+                self.steps,
+                is_chief=role.is_chief,
+                replica=role.replica,
+                checkpoints=self.checkpoints,
+                is_group=strategy.is_group(texts),
+            ),
         )
         with closing(trainer):
             fitted = trainer.run(inputs)

@@ -1,22 +1,31 @@
 """Data that end: training ends with them, on all workers at the same step, and nobody waits."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.clusters import running_cluster
+from tests.clusters import TestCluster, cluster_kind, running_cluster, start_cluster
 from tests.strategies.inputs_golden import elements, ids_of, rows
 from tests.strategies.several_clients import Training
 from tests.training.trained import trained
 from tracer.capture_graph.optimizers import SGD
+from tracer.model.cluster import TaskName
 from tracer.runtime.interfaces import StepError
 from tracer.strategies.inputs.distribute import distribute_dataset
+from tracer.strategies.leaving import Leaving
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Topology
+from tracer.training.checkpoint import Checkpoints
 from tracer.workloads import wide_deep
 from tracer.workloads.batching import Reading, row_batches
 from tracer.workloads.workload import Workload, seeded
+
+__all__ = ["cluster_kind", "start_cluster"]
 
 MANY = 100
 MIRRORED = STRATEGIES["multi_worker_mirrored"]
@@ -93,15 +102,64 @@ def test_every_row_is_trained_once_where_each_worker_reads_what_its_function_giv
     assert sum(int(span.attributes["vizdist.batch"]) for span in copies) == 10
 
 
-def test_a_worker_that_others_updates_wait_for_says_that_its_data_ended() -> None:
-    servers = STRATEGIES["parameter_server_v1"]
-    spec = servers.cluster(Topology(workers=1))
-    workload = ten_rows(Reading(batch=5, epochs=1))
+SERVERS = STRATEGIES["parameter_server_v1"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_whose_data_end_with_one_step_end_with_it_also_where_they_wait_for_each_other(
+    start_cluster: Callable[..., TestCluster], workers: int
+) -> None:
+    spec = SERVERS.cluster(Topology(workers=workers))
+    workload = ten_rows(Reading(batch=4, epochs=1))
+    clients = Training(start_cluster(spec), spec, SERVERS.name, workload, MANY).run(sync="true")
+    assert [len(client.losses) for client in clients] == [{1: 3, 2: 2}[workers]] * workers
+
+
+def test_a_worker_that_others_updates_wait_for_says_with_which_step_its_data_ended() -> None:
+    """Four rows of the ten, three and three: the first worker has one batch more than others."""
+    spec = SERVERS.cluster(Topology(workers=3))
+    workload = ten_rows(Reading(batch=3, epochs=1))
+    with running_cluster("near", spec, step_timeout_s=3.0) as cluster:
+        first, *others = Training(cluster, spec, SERVERS.name, workload, MANY).ended(sync="true")
+        cluster.leave()
+    for number, other in enumerate(others, 1):
+        with pytest.raises(StepError, match="an update takes gradients of 3 workers") as caught:
+            other.result()
+        assert caught.value.code == "OUT_OF_RANGE"
+        ended = f"the data of worker:{number} ended with step 1, and worker:0 would go on, but"
+        assert caught.value.message.startswith(ended)
+    with pytest.raises(StepError, match="step 2 did not end"):  # nobody ends it in this test
+        first.result()
+
+
+def test_workers_leave_where_enough_go_on_without_them() -> None:
+    spec = SERVERS.cluster(Topology(workers=3))
+    workload = ten_rows(Reading(batch=3, epochs=1))
     with running_cluster("near", spec) as cluster:
-        training = Training(cluster, spec, servers.name, workload, MANY)
-        with pytest.raises(StepError, match=r"ended with step 2.*let its data repeat") as caught:
-            training.run(sync="true")
-    assert caught.value.code == "OUT_OF_RANGE"
+        training = Training(cluster, spec, SERVERS.name, workload, MANY)
+        clients = training.run(sync="true", backup_workers="2")
+    assert [len(client.losses) for client in clients] == [2, 1, 1]
+
+
+def test_the_worker_that_makes_the_updates_cannot_leave_before_the_others() -> None:
+    leaving = Leaving("", "", TaskName("worker", 0), is_chief=True, wanted=1)
+    assert leaving.error([1, 1], 7) is None
+    error = leaving.error([1, 0], 7)
+    assert error is not None
+    assert (error.code, error.task) == ("OUT_OF_RANGE", "worker:0")
+    assert "ended with step 7, and worker:1 would go on, but worker:0 makes the" in error.message
+
+
+def test_a_run_that_goes_on_with_no_data_left_ends_at_once(tmp_path: Path) -> None:
+    spec = SERVERS.cluster(Topology(workers=2))
+    workload = ten_rows(Reading(batch=4, epochs=1))
+    taken = []
+    for _ in range(2):
+        with running_cluster("near", spec, checkpoints=tmp_path) as cluster:
+            training = Training(cluster, spec, SERVERS.name, workload, MANY)
+            told = replace(training, checkpoints=Checkpoints(tmp_path))
+            taken.append([len(client.losses) for client in told.run(sync="true")])
+    assert taken == [[2, 2], [0, 0]]
 
 
 def test_two_files_open_at_a_time_are_read_by_turns() -> None:

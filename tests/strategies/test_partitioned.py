@@ -152,4 +152,4 @@ def test_a_variable_whose_rows_do_not_move_by_themselves_stays_whole() -> None:
 def test_a_refused_partitioner_is_refused_before_a_task_starts() -> None:
     site = Site(TaskName("worker", 0), ONE_WORKER, options={"partitioner": "halves"})
     with pytest.raises(StrategyError, match="partitioner=halves: a partitioner is none, fixed:"):
-        STRATEGY.check(site, 0)
+        STRATEGY.check(site)

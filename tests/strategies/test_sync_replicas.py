@@ -10,11 +10,12 @@ from tests.clusters import TestCluster, cluster_kind, running_cluster, start_clu
 from tests.fakes import SpanData
 from tests.strategies.loss_curve import STEPS, curve, perceptron
 from tests.strategies.several_clients import Training
-from tracer.capture_graph.capture import Batch
+from tracer.capture_graph.capture import Batch, variables_of
 from tracer.model.cluster import ClusterSpec, TaskName
+from tracer.model.graph import Node
 from tracer.model.option import Value
 from tracer.model.step import RendezvousKey
-from tracer.strategies.distributed_step import captured_steps
+from tracer.strategies.distributed_step import DistributedStep, captured_steps
 from tracer.strategies.distribution import Building
 from tracer.strategies.registry import STRATEGIES
 from tracer.strategies.strategy import Site, StrategyError, Topology
@@ -120,6 +121,15 @@ def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> No
     assert counted >= {*range(1, STEPS + 1)}
 
 
+def test_workers_that_go_on_after_a_death_find_nothing_of_what_was_gathered_before() -> None:
+    made = step_of(2, {"sync": True})
+    assert {node.attrs["container"] for node in shared(made)} == {"round_3"}
+    ops = {node.op for node in shared(made)}
+    assert ops == {"FIFOQueueV2", "ResourceConditionalAccumulator", "VarHandleOp"}
+    variables = {node.name for node in variables_of(made.graph)}
+    assert not variables & {node.name for node in shared(made)}
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -130,12 +140,24 @@ def test_late_gradients_of_a_backup_worker_are_dropped_and_training_ends() -> No
 def test_backup_workers_that_nothing_would_use_are_refused(
     options: Mapping[str, Value], says: str
 ) -> None:
-    workload, spec = halves(0.0, 2), cluster_of(2, 1)
+    with pytest.raises(StrategyError, match=says):
+        step_of(2, options)
+
+
+def step_of(workers: int, options: Mapping[str, Value]) -> DistributedStep:
+    """Of the first worker."""
+    workload, spec = halves(0.0, workers), cluster_of(workers, 1)
     site = Site(TaskName("worker", 0), spec, options=options)
     given = next(STRATEGY.inputs(partial(workload.dataset, 0), site))
     steps = captured_steps(workload.step_capture(0), given)
-    with pytest.raises(StrategyError, match=says):
-        STRATEGY.build(steps, [1.0], site, Building())
+    return STRATEGY.build(steps, [1.0], site, Building())
+
+
+def shared(step: DistributedStep) -> list[Node]:
+    """What is not found again in the round after the second one."""
+    before = {node.name: node.attrs.get("container") for node in step.graph.nodes}
+    after = step.in_round(3).graph.nodes
+    return [node for node in after if node.attrs.get("container") != before[node.name]]
 
 
 def bytes_in_step(recvs: Sequence[SpanData], number: int) -> int:

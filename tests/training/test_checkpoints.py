@@ -142,9 +142,16 @@ def test_a_loss_that_costs_no_variable_costs_no_step(strategy: str, whole: Run) 
     assert same(run, whole)
 
 
-def test_a_group_goes_back_though_no_variable_is_lost(tmp_path: Path) -> None:
-    """The step that broke off may have moved some copies and not others."""
-    group = partial(trained, workload(), "multi_worker_mirrored", devices=("cpu:0", "cpu:1"))
+GROUPS: dict[str, dict[str, str]] = {
+    "multi_worker_mirrored": {},
+    "parameter_server_v1": {"sync": "true"},
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_group_goes_back_though_no_variable_is_lost(name: str, tmp_path: Path) -> None:
+    """The step that broke off may have moved some variables or copies and not others."""
+    group = partial(trained, workload(), name, devices=("cpu:0", "cpu:1"), options=GROUPS[name])
     line_of = losing(5, lambda _: None)
     run = group(6, checkpoints=Checkpoints(tmp_path, every=2), line_of=line_of)
     assert run.fitted.losses == group(6).fitted.losses

@@ -116,7 +116,7 @@ def trained(
                 steps,
                 seed=seed,
                 checkpoints=checkpoints,
-                is_group=made.is_group,
+                is_group=made.is_group(site.options),
                 prefetch=int((options or {}).get("prefetch", 0)),
                 samples=TracePolicy(trace).samples,
             ),
@@ -133,7 +133,7 @@ def values_in(master: MasterInterface, graph: Graph) -> dict[str, Tensor]:
     reads = {
         node.inputs[0].node: f"{node.name}:0"
         for node in graph.nodes
-        if node.op == "ReadVariableOp" and node.inputs[0].node in names
+        if node.op == "ReadVariableOp" and node.inputs[0].node in names and not node.control_inputs
     }
     with Session(master, graph) as session:
         values = session.run(list(reads.values()))

@@ -109,7 +109,7 @@ class ModuleJob:
     def __init__(self, plan: Plan, workload: Callable[[], Trainable]) -> None:
         """`workload()` is called by clients alone: no other task needs it.
 
-        Raises StrategyError if the strategy cannot serve the topology, the options or restarts.
+        Raises StrategyError if the strategy cannot serve the topology or the options.
         """
         self._plan = plan
         self._workload = workload
@@ -118,10 +118,10 @@ class ModuleJob:
         roles = {task: self._strategy.role(task, self.cluster) for task in self.cluster.tasks()}
         self.clients = frozenset(task for task, role in roles.items() if role.is_client)
         self.is_local = self._strategy.is_local
-        self.is_group = self._strategy.is_group
+        self.is_group = self._strategy.is_group(self._options)
         self.master = next(iter(sorted(self.clients)))
         site = Site(self.master, self.cluster, options=self._options)
-        self._strategy.check(site, plan.tolerance.restarts)
+        self._strategy.check(site)
 
     @property
     def _options(self) -> Mapping[str, Value]:

@@ -16,7 +16,8 @@ _log = logging.getLogger(__name__)
 
 def run_job(plan: Plan, job: Job, report: Report) -> Mapping[str, Any]:
     """Runs the plan; returns what is printed. Raises RunFailed or StepError, KeyboardInterrupt."""
-    by_frames = not (job.is_group and plan.collectives == "native")
+    has_only_collectives = job.is_group and "ps" not in job.cluster.jobs
+    by_frames = not (has_only_collectives and plan.collectives == "native")
     if step := check_tolerance(plan.tolerance, job.cluster, plan.steps, by_frames=by_frames):
         _log.warning(
             "goes on after step %d, from its checkpoint in %s", step, plan.tolerance.folder

@@ -106,7 +106,7 @@ class Watch:
     def _with_what_it_held(self, event: Event, failure: Failure) -> Failure:
         """What dies with a parameter server; workers of a group all hold the same."""
         names = self.held.get(str(event.task), ()) if event.name == "exit" else ()
-        if not names or self.is_group:
+        if not names or (self.is_group and event.task in self.clients):
             return failure
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         cause = f"{failure.cause}; with it went {', '.join(names[:MOST_NAMED])}{more}"

@@ -1,7 +1,7 @@
 """`DistributedStep`: what a strategy hands to the client loop; what it makes it of."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -9,6 +9,9 @@ from torch import Tensor
 from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation, StepCapture
 from tracer.model.graph import Graph
 from tracer.strategies.inputs.step_input import StepInput
+from tracer.strategies.leaving import Leaving
+
+OF_ROUND = "_of_round"  #: marks what clients of one round share, and those of the next do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class DistributedStep:
     with them: a client may take fewer or more steps than that.
 
     `meet`, if any, is what every client runs once its steps are over, for who judges them then.
+    `leaving`, if any, is how one whose data end tells so to those whose updates need it.
     """
 
     graph: Graph
@@ -37,12 +41,26 @@ class DistributedStep:
     local_init: str = ""
     global_step: str = ""
     meet: str = ""
+    leaving: Leaving | None = None
 
     @classmethod
     def alone(cls, step: CapturedStep, graph: Graph) -> "DistributedStep":
         """Of one replica: `graph` is its captured one, with requested devices."""
         names = step.feeds, step.loss, step.train, step.init, step.evaluation_feeds, step.metric
         return cls(graph, (step,), *names)
+
+    def in_round(self, number: int) -> "DistributedStep":
+        """The same for all clients that go on together after so many losses."""
+        if not any(node.attrs.get(OF_ROUND) for node in self.graph.nodes):
+            return self
+        own = {"container": f"round_{number}" if number else ""}
+        return replace(
+            self,
+            graph=Graph(
+                node.with_(attrs={**node.attrs, **own}) if node.attrs.get(OF_ROUND) else node
+                for node in self.graph.nodes
+            ),
+        )
 
     def feed(self, batches: Sequence[Batch], seeds: Sequence[int]) -> tuple[Tensor, ...]:
         """The values of `feeds`, in order; `seeds` are the step's own, one a replica."""

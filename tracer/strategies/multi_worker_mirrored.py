@@ -22,7 +22,7 @@ from tracer.capture_graph.capture import CapturedStep
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import HANDLES, Graph, Input, Node, TensorSpec
 from tracer.model.graph_builder import GraphBuilder
-from tracer.model.option import Option
+from tracer.model.option import Option, Value
 from tracer.strategies.collective_nodes import CollectiveGroup, CollectiveKeys
 from tracer.strategies.cross_device import OPTIONS, RING, TREE, CollectiveAllReduce
 from tracer.strategies.distributed_step import DistributedStep
@@ -57,7 +57,6 @@ class MultiWorkerMirrored(Strategy):
         **SHARED_INPUTS,
     }
     is_local = False
-    is_group = True
 
     def cluster(self, topology: Topology) -> ClusterSpec:
         name = self.name
@@ -65,6 +64,10 @@ class MultiWorkerMirrored(Strategy):
         refuse(topology.ps_devices, flag="--ps-devices", strategy=name, why="has no ps")
         workers = count(topology.workers, 2, what="workers (--workers)", at_least=1, strategy=name)
         return ClusterSpec.of_counts(worker=workers)
+
+    def is_group(self, options: Mapping[str, Value]) -> bool:
+        del options
+        return True
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         del task

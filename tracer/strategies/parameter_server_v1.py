@@ -25,7 +25,7 @@ from tracer.capture_graph.capture import CapturedStep, variables_of
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph import Graph, Input, Node
 from tracer.model.graph_builder import GraphBuilder
-from tracer.model.option import Option
+from tracer.model.option import Option, Value
 from tracer.passes.device_setter import replica_device_setter
 from tracer.strategies.contexts import DistributionError
 from tracer.strategies.cross_device import ReductionToOneDevice
@@ -81,14 +81,12 @@ class ParameterServerV1(Strategy):
         ps = count(topology.ps, 1, what="parameter servers (--ps)", at_least=1, strategy=name)
         return ClusterSpec.of_counts(ps=ps, worker=workers)
 
-    def check(self, site: Site, restarts: int) -> None:
+    def check(self, site: Site) -> None:
         _rounds(site, self.role(site.task, site.cluster))
         _partitioner(site)
-        if restarts and site.options.get("sync"):
-            raise StrategyError(
-                f"--restart {restarts}: with sync=true a worker may wait at a queue of the servers "
-                "for one that has died, and nobody would wake it; leave --restart or sync=true out"
-            )
+
+    def is_group(self, options: Mapping[str, Value]) -> bool:
+        return bool(options.get("sync"))
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         return devices_of(task, topology)

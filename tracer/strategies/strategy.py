@@ -77,18 +77,22 @@ class Strategy(Protocol):
     says: str
     options: Declared  #: what `--option NAME=VALUE` may set
     is_local: bool  #: one task without a cluster (`/job:localhost`, TF's DirectSession)
-    is_group: bool = False  #: its clients meet in every step, and nothing else joins them
 
     def cluster(self, topology: Topology) -> ClusterSpec:
         """The tasks of a run. Raises StrategyError if the topology cannot be served."""
         ...
 
-    def check(self, site: Site, restarts: int) -> None:
+    def check(self, site: Site) -> None:
         """Whether one of its clients can serve the options, before any task starts.
 
-        `restarts`: how often a task that died is started again. Raises StrategyError.
+        Raises StrategyError.
         """
-        del site, restarts
+        del site
+
+    def is_group(self, options: Mapping[str, Value]) -> bool:
+        """Whether its clients wait for each other in every step: all go on together, or none."""
+        del options
+        return False
 
     def devices(self, task: TaskName, topology: Topology) -> tuple[str, ...]:
         """The devices of a task, as `cpu:0` and `cuda:0`."""

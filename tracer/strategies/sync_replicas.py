@@ -11,6 +11,11 @@ worker a token, with which that begins its next step. What comes from a backup w
 older than the accumulator's step, and is dropped and counted. Of a table's gradient only rows come,
 each with its id: they meet in a SparseConditionalAccumulator.
 
+Before its first step the chief gives every other worker a token too, in a queue of its own, so
+that nobody takes two: with it comes the step after which all begin, be it of first values or of a
+checkpoint. Queues and accumulators are those of a *round*: after a death all go back together, to
+new ones, as nobody knows what the old ones hold.
+
 In TF the update is the work of a queue runner, a further thread of the chief; here it is part of
 the chief's step, so that one step shows all of it. The chief therefore needs no token.
 """
@@ -24,10 +29,12 @@ from tracer.capture_graph.state import const, together
 from tracer.model.cluster import DeviceSpec, TaskName
 from tracer.model.graph import Graph, Input, Node, TensorSpec
 from tracer.model.literal import literal_of
-from tracer.strategies.distributed_step import DistributedStep
+from tracer.strategies.distributed_step import OF_ROUND, DistributedStep
+from tracer.strategies.leaving import Leaving
 from tracer.strategies.step_parts import INDICES, Slot, StepParts
 
 GLOBAL_STEP, LOCAL_STEP, TOKENS = "global_step", "sync_rep_local_step", "sync_token_q"
+LEFT, FIRST_TOKENS = "sync_rep_left", "sync_first_token_q"
 LOCAL_INIT = "local_init"
 _STEP = TensorSpec("int64", ())
 _PHASE = {"_phase": "update"}
@@ -46,6 +53,11 @@ class Rounds:
     def device(self) -> str:
         return str(DeviceSpec(self.worker.job, self.worker.index))
 
+    @property
+    def leaving(self) -> Leaving:
+        read = f"{LEFT}/Read:0"
+        return Leaving(f"{LEFT}/AssignAdd", read, self.worker, self.is_chief, self.wanted)
+
 
 def synchronous(step: DistributedStep, captured: CapturedStep, rounds: Rounds) -> DistributedStep:
     """The step of one worker, whose updates an asynchronous one would apply by itself.
@@ -53,8 +65,13 @@ def synchronous(step: DistributedStep, captured: CapturedStep, rounds: Rounds) -
     `captured`: that of any of its replicas.
     """
     made = _Synchronous(step, captured, rounds)
-    token = f"{made.token}:0"
-    return replace(step, graph=made.graph(), local_init=LOCAL_INIT, global_step=token)
+    return replace(
+        step,
+        graph=made.graph(),
+        local_init=LOCAL_INIT,
+        global_step=f"{made.token}:0",
+        leaving=rounds.leaving,
+    )
 
 
 class _Synchronous:
@@ -74,7 +91,7 @@ class _Synchronous:
         left_out = ({*self._parts.update} | groups) - {*updates} | {step.train, step.init}
         nodes = [node for node in self._built.nodes if node.name not in left_out]
         init = self._built[step.init]
-        made = [*self._steps(), *self._gathering(), *self._proceeding()]
+        made = [*self._steps(), *self._gathering(), *self._leaving(), *self._proceeding()]
         if self._rounds.is_chief:
             made += self._deciding()
         targets = [
@@ -153,26 +170,46 @@ class _Synchronous:
         yield self._assigned(GLOBAL_STEP, "Assign", Input(f"{GLOBAL_STEP}/Initializer"))
         yield _read(GLOBAL_STEP, "Read")
         yield self._variable(LOCAL_STEP, self._rounds.device, _local=True)
-        yield self._assigned(LOCAL_STEP, "Assign", Input(f"{GLOBAL_STEP}/Read"))
+        yield self._assigned(LOCAL_STEP, "Assign", self._first_step)
         yield _read(LOCAL_STEP, "Read")
         queue = {"component_types": ["int64"], "shapes": [[]], "capacity": -1}
-        yield Node(
-            TOKENS,
-            "FIFOQueueV2",
-            requested_device=server,
-            attrs={**queue, "shared_name": TOKENS},
-            specs=(TensorSpec("resource", ()),),
-        )
+        for name in (TOKENS, FIRST_TOKENS):
+            yield Node(
+                name,
+                "FIFOQueueV2",
+                requested_device=server,
+                attrs={**queue, "shared_name": name, OF_ROUND: True},
+                specs=(TensorSpec("resource", ()),),
+            )
+
+    @property
+    def _first_step(self) -> Input:
+        is_chief = self._rounds.is_chief
+        return Input(f"{GLOBAL_STEP}/Read" if is_chief else f"{FIRST_TOKENS}/Dequeue")
+
+    def _leaving(self) -> Iterator[Node]:
+        """Whose data have ended, by worker; nobody's at first."""
+        rounds = self._rounds
+        shape = (rounds.workers,)
+        own = [int(index == rounds.worker.index) for index in range(rounds.workers)]
+        attrs: dict[str, Any] = {"_local": True, OF_ROUND: True, "shape": list(shape)}
+        yield self._variable(LEFT, str(DeviceSpec("ps", 0)), **attrs)
+        yield const(f"{LEFT}/Initializer", literal_of("int64", [0] * len(own)), together(LEFT))
+        yield self._assigned(LEFT, "Assign", Input(f"{LEFT}/Initializer"))
+        yield const(f"{LEFT}/own", literal_of("int64", own), together(LEFT))
+        yield self._assigned(LEFT, "AssignAdd", Input(f"{LEFT}/own"), "AssignAddVariableOp")
+        yield _read(LEFT, "Read").with_(specs=(TensorSpec("int64", shape),))
 
     def _gathering(self) -> Iterator[Node]:
         """An accumulator beside each variable, and what this worker puts in."""
         for (variable, gradient), name in self._accumulators.items():
             spec, ids = self._spec_of(variable, gradient), self._ids(gradient)
-            attrs = {"dtype": spec.dtype, "shape": list(spec.shape), "shared_name": name}
+            attrs: dict[str, Any] = {"dtype": spec.dtype, "shape": list(spec.shape)}
+            attrs |= {"shared_name": name, "reduction_type": "MEAN", OF_ROUND: True}
             yield Node(
                 name,
                 _op("ConditionalAccumulator", ids),
-                attrs={**attrs, "reduction_type": "MEAN", **together(variable)},
+                attrs={**attrs, **together(variable)},
                 specs=(TensorSpec("resource", ()),),
             )
             given = [Input(f"{LOCAL_STEP}/Read"), gradient]
@@ -209,33 +246,37 @@ class _Synchronous:
             yield from self._tokens()
 
     def _tokens(self) -> Iterator[Node]:
-        beside = {**together(GLOBAL_STEP), **_PHASE}
-        dims = const(f"{TOKENS}/dims", literal_of("int32", [self._rounds.workers - 1]), beside)
+        """A token for every other worker: after an update, and before the first step."""
+        count, beside = self._rounds.workers - 1, {**together(GLOBAL_STEP), **_PHASE}
+        dims = const(f"{TOKENS}/dims", literal_of("int32", [count]), beside)
         yield dims
-        yield Node(
-            f"{TOKENS}/Fill",
-            "Fill",
-            (Input(dims.name), Input(f"{GLOBAL_STEP}/Updated")),
-            attrs={"T": "int64", "index_type": "int32", **beside},
-            specs=(TensorSpec("int64", (self._rounds.workers - 1,)),),
-        )
-        inputs = Input(TOKENS), Input(f"{TOKENS}/Fill")
-        yield Node(f"{TOKENS}/EnqueueMany", "QueueEnqueueManyV2", inputs, attrs=_PHASE)
+        at_first = [*self._set_global_steps(), f"{LEFT}/Assign"]
+        for name, step, after in ((TOKENS, "Updated", []), (FIRST_TOKENS, "Read", at_first)):
+            yield Node(
+                f"{name}/Fill",
+                "Fill",
+                (Input(dims.name), Input(f"{GLOBAL_STEP}/{step}")),
+                attrs={"T": "int64", "index_type": "int32", **beside},
+                specs=(TensorSpec("int64", (count,)),),
+            )
+            inputs, put = (Input(name), Input(f"{name}/Fill")), f"{name}/EnqueueMany"
+            yield Node(put, "QueueEnqueueManyV2", inputs, tuple(after), attrs=_PHASE)
 
     def _proceeding(self) -> Iterator[Node]:
         """The step that this worker goes on with: the chief's is the new one, others await it."""
         step = Input(f"{GLOBAL_STEP}/Updated")
         if not self._rounds.is_chief:
-            dequeue = Node(
-                f"{TOKENS}/Dequeue",
-                "QueueDequeueV2",
-                (Input(TOKENS),),
-                tuple(f"{name}/apply" for name in self._accumulators.values()),
-                attrs={"component_types": ["int64"], **_PHASE},
-                specs=(_STEP,),
-            )
-            yield dequeue
-            step = Input(dequeue.name)
+            applied = tuple(f"{name}/apply" for name in self._accumulators.values())
+            step = Input(f"{TOKENS}/Dequeue")
+            for name, after in ((TOKENS, applied), (FIRST_TOKENS, ())):
+                yield Node(
+                    f"{name}/Dequeue",
+                    "QueueDequeueV2",
+                    (Input(name),),
+                    after,
+                    attrs={"component_types": ["int64"], **_PHASE},
+                    specs=(_STEP,),
+                )
         yield Node(
             self.token,
             "Identity",
@@ -252,7 +293,11 @@ class _Synchronous:
         """What each client runs once the variables are there."""
         yield f"{LOCAL_STEP}/Assign"
         if self._rounds.is_chief:
-            yield from (f"{name}/SetGlobalStep" for name in self._accumulators.values())
+            yield from (*self._set_global_steps(), f"{LEFT}/Assign")
+            yield from [f"{FIRST_TOKENS}/EnqueueMany"] * (self._rounds.workers > 1)
+
+    def _set_global_steps(self) -> Iterator[str]:
+        return (f"{name}/SetGlobalStep" for name in self._accumulators.values())
 
     def _train(self) -> Node:
         rounds = self._rounds

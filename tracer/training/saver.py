@@ -207,8 +207,8 @@ def torn_error() -> StepError:
     """A group lost one of its own in a step, and there is no checkpoint to go back to."""
     return StepError(
         "FAILED_PRECONDITION",
-        "a worker died, and the step that broke off with it may have moved some copies of the "
-        "variables and not others. There is no checkpoint that all workers could go back to: run "
+        "a task died, and the step that broke off with it may have moved some variables, or copies "
+        "of them, and not others. There is no checkpoint that all workers could go back to: run "
         "with --checkpoint DIR and --checkpoint-every N",
     )
 

@@ -186,6 +186,7 @@ class Trainer(ClientLoop):
         self._steps.renew(self._renewed)
         if not self._steps.seen:
             self._built = self._steps.step_for(self._first).built
+        self._built = self._built.in_round(self._round.number)
         graph = self._built.graph
         self._saver = Saver(self._open_session, graph, self._fit.checkpoints, self._tracing)
         self._aside = self._open_session(graph, NO_TRACING)
@@ -218,7 +219,7 @@ class Trainer(ClientLoop):
         return built
 
     def _in_session(self, built: DistributedStep) -> _OpenStep:
-        tracing = self._tracing
+        tracing, built = self._tracing, built.in_round(self._round.number)
         in_step = Tracing(tracing.recorder, tracing.run, lambda _: self._context)
         session = self._open_session(built.graph, in_step)
         record = {"vizdist.loss": built.loss}
@@ -242,12 +243,17 @@ class Trainer(ClientLoop):
         began = time.perf_counter()
         try:
             reached = self._done
+            if is_over and reached < fit.steps:
+                self._tell_of_end()
+                self._leave(fit.connect_s)
             while reached < fit.steps and not is_over:
                 number = self._done + 1
                 line.on_step(number)
                 self._context = self._context_of(number)
                 given = next_input(inputs, number, recorder, self._context)
                 step = self._steps.step_for(given)
+                if given.is_last:
+                    self._tell_of_end()
                 _, loss, *others = step.run(*self._feeds(step.built, given, number))
                 assert loss is not None
                 self._losses[number] = loss.item()
@@ -256,10 +262,27 @@ class Trainer(ClientLoop):
                 reached = number if counted is None else int(counted)
                 self._save_if_due(number)
                 is_over = given.is_last
-                if is_over and counted is not None and reached < fit.steps:
-                    raise _others_wait(number)
+                if is_over and reached < fit.steps:
+                    self._leave()
         finally:
             fitted.seconds += time.perf_counter() - began
+
+    def _tell_of_end(self) -> None:
+        if self._built.leaving:
+            self._aside.run(self._built.leaving.tell)
+
+    def _leave(self, patience_s: float = 0.0) -> None:
+        """The data ended with the step before. Raises StepError if others wait for their gradients.
+
+        Who had none left from the start may look before the others have told that of theirs.
+        """
+        if (leaving := self._built.leaving) is None:
+            return
+        deadline = time.monotonic() + patience_s
+        while error := leaving.error(self._aside.run(leaving.left).tolist(), self._done):
+            if time.monotonic() > deadline:
+                raise error
+            time.sleep(READY_POLL_S)
 
     def _feeds(self, built: DistributedStep, given: StepInput, number: int) -> tuple[Tensor, ...]:
         fit, batches = self._fit, [replica.batch for replica in given.replicas]
@@ -314,15 +337,6 @@ class Trainer(ClientLoop):
             span.set("vizdist.accuracy", accuracy)
             span.set("vizdist.examples", len(batch[0]))
         return accuracy
-
-
-def _others_wait(number: int) -> StepError:
-    """Updates wait for gradients of every worker, and those of this one are over."""
-    return StepError(
-        "OUT_OF_RANGE",
-        f"the data of this worker ended with step {number}, and the updates of all wait for its "
-        "gradients: let its data repeat, or ask for fewer --steps",
-    )
 
 
 def _close(step: _OpenStep) -> None:

@@ -25,7 +25,7 @@ class DistributedStep:
     update waits for gradients of several clients, `global_step` counts updates, and training ends
     with them: a client may take fewer or more steps than that.
 
-    `meet`, if any, is what every client runs once its steps are over, for who judges them then.
+    `meet`, if any, is what every client runs before one of them saves or judges what all have.
     `leaving`, if any, is how one whose data end tells so to those whose updates need it.
     """
 

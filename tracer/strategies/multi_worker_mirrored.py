@@ -10,8 +10,8 @@ those of the gradients, then that of the loss, so that each worker knows that of
 Before the first step rank 0 broadcasts the values of its variables; from then on all copies take
 the same sums, and stay equal bit by bit.
 
-Statistics that no gradient reaches (BatchNorm's) are a replica's own. Once the steps are over all
-ranks meet for their mean, and rank 0's worker evaluates with that; it saves with its own.
+Statistics that no gradient reaches (BatchNorm's) are a replica's own. Before rank 0's worker saves
+or evaluates, all ranks meet for their mean, and that is what it saves, or judges with.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,14 @@ from tracer.strategies.strategy import (
     refuse,
     shared_inputs,
 )
-from tracer.strategies.values import MEAN, ON_READ, Copy, DistributedVariable, PerReplica
+from tracer.strategies.values import (
+    MEAN,
+    ON_READ,
+    SAVED_AS,
+    Copy,
+    DistributedVariable,
+    PerReplica,
+)
 
 LOCAL_INIT, MEET = "local_init", "meet"
 _RESOURCE = TensorSpec("resource", ())
@@ -153,10 +160,20 @@ class _OneOfMany(StepBuilder):
         if 0 not in ranks.own:  # nobody saves or waits for what comes by broadcast
             changed["_local"] = True
         nodes = [
-            node.with_(attrs={**node.attrs, **changed}) if _is_copy(node) else node
+            node.with_(attrs={**node.attrs, **changed, **self._saved_as(node.name)})
+            if _is_copy(node)
+            else node
             for node in (*step.graph.nodes, *self._broadcast())
         ]
-        return replace(step, graph=Graph(nodes), local_init=LOCAL_INIT, meet=self._met)
+        firsts = [f"{_of_all(v)}/Initial" for v in self._met_variables()]
+        init = step.graph[step.init]
+        init = init.with_(control_inputs=(*init.control_inputs, *firsts))
+        graph = Graph(init if node.name == init.name else node for node in nodes)
+        return replace(step, graph=graph, local_init=LOCAL_INIT, meet=self._met)
+
+    def _saved_as(self, name: str) -> dict[str, str]:
+        variable = self.variables.get(name)
+        return {SAVED_AS: _of_all(variable)} if variable and self._is_met(variable) else {}
 
     def _add_evaluation(self, step: CapturedStep) -> None:
         self._met = self._meet()
@@ -167,16 +184,19 @@ class _OneOfMany(StepBuilder):
         has_all = len(self._ranks.devices) == len(self._ranks.own)
         return self._is_own(variable) and variable.aggregation == MEAN and not has_all
 
+    def _met_variables(self) -> list[DistributedVariable]:
+        return [*filter(self._is_met, self.variables.values())]
+
     def _seen_from_outside(self, variable: DistributedVariable) -> Input:
         if self._is_met(variable):
             return Input(f"{_of_all(variable)}/Read")
         return super()._seen_from_outside(variable)
 
     def _meet(self) -> str:
-        """What every worker runs once; its name, empty where there are no statistics."""
+        """What every worker runs at a time; its name, empty where there are no statistics."""
         ends: list[str] = []
         group = self._group()
-        for variable in filter(self._is_met, self.variables.values()):
+        for variable in self._met_variables():
             copies = range(len(variable.copies))
             own = [Input(self._read(variable, copy)) for copy in copies]
             with self.builder.name_scope(MEET):
@@ -191,8 +211,10 @@ class _OneOfMany(StepBuilder):
         name, spec, device = _of_all(variable), variable.spec, variable.copies[0].device
         attrs = {"dtype": spec.dtype, "_class": [f"loc:@{name}"]}
         shape = {"shape": list(spec.shape), "shared_name": name, "container": ""}
+        first = Input(f"{variable.name}/Initializer")
         for node in (
             Node(name, "VarHandleOp", attrs={**attrs, **shape, "_local": True}, specs=(_RESOURCE,)),
+            Node(f"{name}/Initial", "AssignVariableOp", (Input(name), first), attrs=attrs),
             Node(f"{name}/Assign", "AssignVariableOp", (Input(name), mean), attrs=attrs),
             Node(f"{name}/Read", "ReadVariableOp", (Input(name),), attrs=attrs, specs=(spec,)),
         ):

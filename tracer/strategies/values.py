@@ -38,6 +38,7 @@ AUTO, NONE, ON_WRITE, ON_READ = "AUTO", "NONE", "ON_WRITE", "ON_READ"
 SUM, MEAN, ONLY_FIRST_REPLICA = "SUM", "MEAN", "ONLY_FIRST_REPLICA"
 
 COPY_OF = "_copy_of"  #: attribute of the handle of a copy: the variable's name
+SAVED_AS = "_saved_as"  #: of the handle of a first copy: the variable whose value is saved for it
 
 SYNCHRONIZATIONS = (AUTO, ON_WRITE, ON_READ)
 AGGREGATIONS = (NONE, SUM, MEAN, ONLY_FIRST_REPLICA)

@@ -16,12 +16,13 @@ from tracer.model.step import SpanContext
 from tracer.record.open_span import RareSpan
 from tracer.runtime.interfaces import StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
-from tracer.strategies.values import COPY_OF, MEAN, ON_READ, SUM
+from tracer.strategies.values import COPY_OF, MEAN, ON_READ, SAVED_AS, SUM
 from tracer.training.checkpoint import Checkpoints
 
 # Of a variable with copies one value is saved, and every copy is restored from it: that of the
-# first copy, or the mean of all where each replica keeps its own (SyncOnRead). Of parts of a sum
-# their sum is saved, and restored in the first copy: the others begin with zero.
+# first copy, or the mean of all where each replica keeps its own (SyncOnRead); where copies lie in
+# graphs of several workers, they have met for it before. Of parts of a sum their sum is saved, and
+# restored in the first copy: the others begin with zero.
 
 PREFIX, SAVE, RESTORE = "save/prefix", "save/save_all", "save/restore_all"
 
@@ -42,7 +43,9 @@ def saver_graph(graph: Graph) -> Graph:
     by_device: dict[str, list[_Copies]] = {}
     for every in copies.values():
         by_device.setdefault(every[0].requested_device, []).append(every)
-    nodes = [*variables, Node(PREFIX, "Placeholder", attrs={"dtype": "string", "shape": []})]
+    others = {node.attrs[SAVED_AS] for node in variables if SAVED_AS in node.attrs}
+    nodes = [*variables, *map(graph.__getitem__, sorted(others))]
+    nodes.append(Node(PREFIX, "Placeholder", attrs={"dtype": "string", "shape": []}))
     nodes += (_is_initialized(node) for node in variables)
     saves, restores = [], []
     for shard, (device, there) in enumerate(by_device.items()):
@@ -118,7 +121,7 @@ class _Shard:
             yield Node(
                 f"save/Read/{node.name}",
                 "ReadVariableOp",
-                (Input(node.name),),
+                (Input(node.attrs.get(SAVED_AS, node.name)),),
                 requested_device=node.requested_device,
                 attrs={"dtype": node.attrs["dtype"]},
                 specs=(_spec(node),),
@@ -175,7 +178,7 @@ class _Shard:
 def _reduction(copies: _Copies) -> str:
     """What one value of them all is, where each replica keeps its own: `Mean` or `Sum`, else ""."""
     rules = copies[0].attrs
-    if len(copies) == 1 or rules.get("_synchronization") != ON_READ:
+    if len(copies) == 1 or SAVED_AS in rules or rules.get("_synchronization") != ON_READ:
         return ""
     return {MEAN: "Mean", SUM: "Sum"}.get(rules.get("_aggregation", ""), "")
 

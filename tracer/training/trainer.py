@@ -144,6 +144,7 @@ class Trainer(ClientLoop):
         self._steps = SignatureCache(self._open, _close)
         self._unopened: dict[Key, DistributedStep] = {}  # their session was lost
         self._beside: list[Session | Saver] = []  # the sessions that run no steps
+        self._met = -1  # after which step, in this round
 
     def run(self, inputs: Callable[[], Iterator[StepInput]], line: Line = NO_LINE) -> Fitted:
         """`inputs()` gives them from the first one on. Raises StepError."""
@@ -161,15 +162,27 @@ class Trainer(ClientLoop):
         return self._to_the_end(line, steps)
 
     def _end(self, fitted: Fitted) -> None:
+        self._meet()
         self._save_the_last()
         fitted.signatures = self._steps.seen
         fitted.losses = list(self._losses.values())
         fitted.first_step = min(self._losses, default=1)
-        if self._built.meet:  # in its step 1, as clients meet in steps of one number
-            with self._open_session(self._built.graph, NO_TRACING) as session:
-                session.run(self._built.meet)
         if self._evaluation is not None and self._fit.is_chief:
             fitted.accuracy = self._evaluate(self._evaluation)
+
+    def _save(self) -> None:
+        if self._done:
+            self._meet()
+        super()._save()
+
+    def _meet(self) -> None:
+        """So that the one who saves or judges has what is of all."""
+        is_wanted = self._evaluation is not None or self._checkpoints is not None
+        if self._built.meet and is_wanted and self._met != self._done:
+            # in its step 1, as clients meet in steps of one number
+            with self._open_session(self._built.graph, NO_TRACING) as session:
+                session.run(self._built.meet)
+            self._met = self._done
 
     def close(self) -> None:
         """Also after a loss: what cannot be reached any more frees itself."""
@@ -186,7 +199,7 @@ class Trainer(ClientLoop):
         self._steps.renew(self._renewed)
         if not self._steps.seen:
             self._built = self._steps.step_for(self._first).built
-        self._built = self._built.in_round(self._round.number)
+        self._built, self._met = self._built.in_round(self._round.number), -1
         graph = self._built.graph
         self._saver = Saver(self._open_session, graph, self._fit.checkpoints, self._tracing)
         self._aside = self._open_session(graph, NO_TRACING)

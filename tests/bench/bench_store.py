@@ -22,14 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from tracer.model.trace_folder import COLUMNS, SEGMENT_ROWS, Flag, Manifest, manifest_path
+from tracer.model.trace_folder import COLUMNS, SEGMENT_ROWS, SPANS, Flag, Manifest, manifest_path
 from vizdist.figures.tile_bytes import tile_bytes
+from vizdist.store.otlp_spans import key_values
 from vizdist.store.segments import NUMBER_COLUMNS, TEXT_COLUMNS, Array, RowKey, write_segment
 from vizdist.store.tiles import TileSet, pixel_edges
 from vizdist.store.trace import Trace, open_trace
 
 EPOCH = 1_700_000_000_000_000_000
-FOREIGN = 100_000
+IMPORTED = 100_000
 WORKERS, LANES, DEPTHS, FAN_OUT = 8, 5, 4, 8
 ROWS, WIDTH = WORKERS * LANES * DEPTHS, 1600
 STEP_SPANS = 2000
@@ -109,16 +110,44 @@ def write_own(folder: Path, count: int) -> None:
     manifest_path(folder).write_text(manifest.to_json())
 
 
-def write_foreign(path: Path) -> Path:
-    """Spans as another tool's file exporter writes them: a line of 100, six attributes each."""
+def write_lines(path: Path, span_of: Callable[[int], dict[str, object]]) -> Path:
+    """A line of 100 spans, as file exporters write them."""
     with path.open("w") as file:
-        for line in range(FOREIGN // 100):
-            spans = [foreign_span(line * 100 + at + 1) for at in range(100)]
+        for line in range(IMPORTED // 100):
+            spans = [span_of(line * 100 + at + 1) for at in range(100)]
             file.write(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}) + "\n")
     return path
 
 
+def write_span_files(folder: Path) -> Path:
+    """A folder of ours whose columns are gone."""
+    (folder / SPANS).mkdir(parents=True)
+    write_lines(folder / SPANS / "worker-0.0.otlp.jsonl", own_span)
+    return folder
+
+
+def own_span(number: int) -> dict[str, object]:
+    """What is recorded of an op."""
+    told = {
+        "vizdist.kind": KINDS[0],
+        "vizdist.lane": "executor CPU:0",
+        "vizdist.depth": 0,
+        "vizdist.step.number": number // 50 + 1,
+        "vizdist.node": NAMES[number % len(NAMES)],
+        "vizdist.op": "MatMul",
+        "vizdist.device": "/job:worker/replica:0/task:0/device:CPU:0",
+        "vizdist.ready_ns": EPOCH + number * 1000 - 100,
+        "vizdist.bytes": 4096,
+    }
+    return {
+        **foreign_span(number),
+        "name": NAMES[number % len(NAMES)],
+        "attributes": key_values(told),
+    }
+
+
 def foreign_span(number: int) -> dict[str, object]:
+    """Of another tool, with six attributes."""
     at = EPOCH + number * 1000
     return {
         "traceId": f"{number // 50 + 1:032x}",
@@ -226,13 +255,17 @@ def measure_own(folder: Path) -> dict[str, Any]:
     return found | {"exact_at_200_windows": is_exact(trace)}
 
 
-def measure_foreign(folder: Path) -> dict[str, Any]:
-    foreign = write_foreign(folder / "foreign.jsonl")
-    wall, cpu = timed(lambda: open_trace(foreign))
-    return {
-        "foreign_spans_per_s": round(FOREIGN / wall * 1000),
-        "foreign_spans_per_cpu_s": round(FOREIGN / cpu * 1000),
+def measure_imports(folder: Path) -> dict[str, Any]:
+    paths = {
+        "foreign": write_lines(folder / "foreign.jsonl", foreign_span),
+        "span_files": write_span_files(folder / "alone.trace"),
     }
+    found = {}
+    for name, path in paths.items():
+        wall, cpu = timed(partial(open_trace, path))
+        found[f"{name}_spans_per_s"] = round(IMPORTED / wall * 1000)
+        found[f"{name}_spans_per_cpu_s"] = round(IMPORTED / cpu * 1000)
+    return found
 
 
 def main() -> None:
@@ -244,7 +277,7 @@ def main() -> None:
         own = Path(name) / "own.trace"
         alone.submit(write_own, own, count).result()
         result = alone.submit(measure_own, own).result()
-        result |= alone.submit(measure_foreign, Path(name)).result()
+        result |= alone.submit(measure_imports, Path(name)).result()
     json.dump({**result, "load": [round(one, 1) for one in os.getloadavg()]}, sys.stdout)
     print()
 

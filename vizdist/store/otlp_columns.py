@@ -1,6 +1,7 @@
 """Spans of the standard form as columns, thousands at a time: what `otlp_record` says of each."""
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from vizdist.store.otlp_record import (
     task_of,
     text_of,
 )
-from vizdist.store.otlp_spans import number_of_id
+from vizdist.store.otlp_spans import integer, number_of_id
 from vizdist.store.otlp_standard import Attribute, Span, Value, standard_spans
 from vizdist.store.segments import Array
 
@@ -32,6 +33,12 @@ _KIND = "vizdist.kind"
 _READ = frozenset((_KIND, *RPC_SYSTEMS, *LANE_ATTRIBUTES, *OWN_COLUMNS, *FLAG_ATTRIBUTES))
 #: A text that holds none of these has no attribute that a column knows.
 _WANTED = (b"vizdist.", b"thread.", b"rpc.system")
+
+#: What is taken without being looked at: the struct has seen to texts and 64-bit numbers.
+_AS_THEY_STAND: Mapping[Callable[[Any], Any], Callable[[Value], Any]] = {
+    text_of: attrgetter("string_value"),
+    integer: attrgetter("int_value"),
+}
 
 _Told = tuple[list[int], list[Value]]  #: which spans have an attribute, and its values
 
@@ -117,10 +124,9 @@ def _told(attributes: Sequence[Sequence[Attribute]]) -> dict[str, _Told]:
     found: dict[str, _Told] = {name: ([], []) for name in _READ}
     for at, of_span in enumerate(attributes):
         for one in of_span:
-            if one.key in found:
-                which, values = found[one.key]
-                which.append(at)
-                values.append(one.value)
+            if (told := found.get(one.key)) is not None:
+                told[0].append(at)
+                told[1].append(one.value)
     return found
 
 
@@ -150,7 +156,7 @@ def _kinds(spans: Sequence[Span], told: Mapping[str, _Told]) -> list[str]:
 
 
 def _lanes(kinds: Sequence[str], told: Mapping[str, _Told]) -> list[str]:
-    lanes = list(map(default_lane, kinds))
+    lanes = [""] * len(kinds)
     for name, read in LANE_ATTRIBUTES.items():
         _replace(lanes, told[name], read)
     return [lane or default_lane(kind) for lane, kind in zip(lanes, kinds, strict=True)]
@@ -184,6 +190,12 @@ def _own(told: Mapping[str, _Told], size: int, builder: ColumnsBuilder) -> dict[
     for name, (column, read) in OWN_COLUMNS.items():
         which, values = told[name]
         if which:
-            cells = [read(value.held()) for value in values]
-            columns[column] = builder.cells(column, which, cells, size)
+            columns[column] = builder.cells(column, which, _cells(values, read), size)
     return columns
+
+
+def _cells(values: Sequence[Value], read: Callable[[Any], Any]) -> list[Any]:
+    """What `read` makes of each; where all are what it looks for, they are that as they stand."""
+    field = _AS_THEY_STAND.get(getattr(read, "func", read))
+    plain = list(map(field, values)) if field else [None]
+    return [read(value.held()) for value in values] if None in plain else plain

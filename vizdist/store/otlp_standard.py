@@ -130,7 +130,7 @@ def standard_spans(text: bytes, wanted: Collection[bytes]) -> list[Found] | None
     try:
         if not text.isascii():
             text.decode()  # what is not read would not be looked at
-        if b"\\u" in text or any(part in text for part in wanted):
+        if any(part in text for part in wanted) or b"\\u" in text:
             found = _walk(_READER.decode(text))
             return [Found(r, spans, [one.attributes for one in spans]) for r, spans in found]
         return [Found(r, spans, [()] * len(spans)) for r, spans in _walk(_SKIPPER.decode(text))]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracer.model.literal import literal_of, value_of
+from tracer.rpc.frames import LARGE_BYTES
 from tracer.rpc.tensor_codec import (
     UNREADABLE,
     decode_tensor,
@@ -14,6 +15,7 @@ from tracer.rpc.tensor_codec import (
     encode_tensor,
     encode_tensors,
 )
+from tracer.runtime.collectives_pieces import is_alone
 from tracer.runtime.interfaces import StepError
 
 DTYPES = [
@@ -78,6 +80,15 @@ def test_a_tensor_with_a_gradient_is_sent_as_its_value() -> None:
     tensor = torch.ones(3, requires_grad=True)
     assert torch.equal(through_the_wire(tensor * 2), torch.full((3,), 2.0))
     assert not through_the_wire(tensor).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_memory_of_a_large_tensor_is_lent_until_its_bytes_are_sent(dtype: torch.dtype) -> None:
+    tensor = torch.ones(LARGE_BYTES, dtype=dtype)
+    buffers, _ = encode_tensor(tensor)
+    assert not is_alone(tensor)
+    del buffers
+    assert is_alone(tensor)
 
 
 @given(st.lists(st.integers(0, 20), max_size=6))

@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from tracer.model.graph import Literal
-from tracer.rpc.frames import Buffer, Parts
+from tracer.rpc.frames import LARGE_BYTES, Buffer, Parts
 from tracer.runtime.interfaces import TENSOR_LIMIT_BYTES, StepError
 
 #: what reading foreign bytes as a message or tensor may raise
@@ -77,7 +78,12 @@ def _host_bytes(tensor: torch.Tensor) -> Buffer:
         plain = plain.cpu()
     if plain.dtype is torch.bfloat16:  # numpy does not know it
         plain = plain.contiguous().view(torch.int16)
-    return plain.contiguous().numpy()
+    plain = plain.contiguous()
+    if plain.nbytes <= LARGE_BYTES:
+        return plain.numpy()
+    # numpy() would mark the memory as shared for good; so it is lent until the bytes are sent, and
+    # whoever has the tensor alone after that writes into it
+    return np.from_dlpack(plain)
 
 
 def _unsendable(tensor: torch.Tensor, name: str) -> StepError:

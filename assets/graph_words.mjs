@@ -56,7 +56,9 @@ const TEXTS = {
   },
   wire({ model, words }, { id }) {
     const wire = model.wires.get(id);
-    const parts = [wire.label || words.control, `${wire.from} → ${wire.to}`];
+    const made = wire.label?.startsWith("∇") && wire.parts.length === 1 && wire.parts[0].src;
+    const name = made ? `${wire.label} = ${made}` : wire.label || words.control;
+    const parts = [name, `${wire.from} → ${wire.to}`];
     if (wire.parts.length > 1) parts.push(words.bundle.replace("{count}", wire.parts.length));
     if (wire.bytes !== null) parts.push(formatBytes(wire.bytes));
     if (wire.wait > 0) parts.push(words.waited.replace("{time}", formatNs(wire.wait)));

@@ -34,6 +34,7 @@ from tracer.model.cluster import ClusterError, TaskName, parse_cluster
 from tracer.model.cluster_config import loopback_warnings
 from tracer.model.graph_json import read_graph_file
 from tracer.model.json_text import plain_json, read_text
+from tracer.model.metric import Metric
 from tracer.model.option import Declared
 from tracer.model.refusal import Refusal
 from tracer.model.schema import SCHEMA_VERSION, SPAN_KINDS
@@ -260,7 +261,7 @@ def _run_one(parsed: argparse.Namespace, plan: Plan, job: "Job", told: Mapping[s
     if parsed.json:
         _print_json(printed)
     else:
-        _say(printed)
+        _say(printed, len(job.clients))
     return EXIT_DONE
 
 
@@ -273,15 +274,23 @@ def _print_json(value: Mapping[str, Any]) -> None:
     print(json.dumps(plain_json(value), allow_nan=False))
 
 
-def _say(printed: Mapping[str, Any]) -> None:
+def _say(printed: Mapping[str, Any], num_clients: int) -> None:
     """The result of a run for people: a line a fact, then the next step."""
     for name, value in printed.items():
-        if name == "spans":
-            told = (f"{count} {what.replace('_', ' ')}" for what, count in value.items())
-            print(f"{'spans':12} {', '.join(told)}")
-        elif value is not None and name != "trace":
-            print(f"{name:12} {value:.4g}" if isinstance(value, float) else f"{name:12} {value}")
+        if value is None or name in ("accuracy", "trace"):
+            continue
+        title = value["name"] if name == "metric" else name
+        of = f"  (mean of {num_clients} workers)" if name == "loss" and num_clients > 1 else ""
+        print(f"{title:12} {_told(name, value)}{of}")
     print(f"{'trace':12} {printed['trace']}\nlook at it:  vizdist serve {printed['trace']}")
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "spans":
+        return ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in value.items())
+    if name == "metric":
+        return str(Metric(**value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _task(parsed: argparse.Namespace) -> int:
@@ -305,7 +314,7 @@ def _task(parsed: argparse.Namespace) -> int:
             outcome = run_by_hand(place, plan, job, secret_of(parsed.secret_file), progress)
     finally:
         progress.end()
-    _say(task_summary(plan, outcome))
+    _say(task_summary(plan, outcome), num_clients=1)
     return EXIT_DONE
 
 

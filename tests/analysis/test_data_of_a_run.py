@@ -39,7 +39,7 @@ def test_the_loss_of_a_step_is_the_mean_over_its_examples_not_the_mean_of_means(
     trace = open_trace(folder)
     means = mean_of_means(trace, who_saw_what(trace, None), 3)
     assert means
-    losses = dict(loss_curve(trace).main)
+    losses = dict(loss_curve(trace).mean)
     assert means.of_examples == pytest.approx(losses[3], abs=1e-6)
     assert abs(means.of_means - losses[3]) > 1e-4
 

@@ -19,7 +19,7 @@ from vizdist.analysis.faults import faults
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.keys import tensor_title
 from vizdist.analysis.look_next import look_next
-from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.report import finding_texts, report_json, report_text, sentence_text
 from vizdist.analysis.slow_step import why_slow
@@ -110,7 +110,14 @@ def test_the_loss_is_read_step_by_step_and_worker_by_worker(trace: Trace) -> Non
         "worker:1": ((1, 3.5), (2, 3.0), (3, 2.5)),
     }
     assert trace.span(curve.spans["worker:1", 2]).kind == "session.run"
-    assert curve.accuracy is None
+    assert curve.metric is None
+
+
+def test_the_loss_of_a_run_is_the_mean_of_the_newest_of_every_worker() -> None:
+    """Its last is that of their last ones, also where one took fewer steps."""
+    lines = {"worker:0": ((1, 4.0), (2, 2.0), (3, 1.0)), "worker:1": ((1, 2.0), (2, 3.0))}
+    assert LossCurve(lines, {}, None).mean == ((1, 3.0), (2, 2.5), (3, 2.0))
+    assert LossCurve({}, {}, None).mean == ()
 
 
 def test_updates_that_missed_versions_are_counted(trace: Trace) -> None:
@@ -185,7 +192,7 @@ def test_every_sentence_has_its_words(trace: Trace, lang: str) -> None:
 
 def test_the_report_says_what_the_page_says(trace: Trace) -> None:
     text = report_text(trace, 2)
-    assert "3 steps took the loss of worker:0 from 2.500 to 1.500." in text
+    assert "3 steps took the loss, the mean of 2 workers, from 3.000 to 2.000." in text
     assert "Every step moved the variables once and their gradients once: 2 × 64 B." in text
     assert "Where the 1.40 µs of step 2 went, on worker:1" in text
     assert "launcher, pid 1: done" in text

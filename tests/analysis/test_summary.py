@@ -8,14 +8,18 @@ import pytest
 from tests.analysis import sample_run as sample
 from tests.analysis.test_what_if import LINKS, NODES, two_branches
 from tests.analysis.timed_run import Timed, timed_run
+from tests.components.reading import text
 from tests.store.sample_trace import training_step, write_trace
 from tracer.cli import main as tracer
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.look_next import Finding, look_next
 from vizdist.analysis.report import finding_texts, report_text, sentence_text
+from vizdist.analysis.run_facts import outcomes
 from vizdist.analysis.steps import shown_step
 from vizdist.analysis.summary import Sentence, summarise
+from vizdist.components.compare_words import fact_name
+from vizdist.components.run_pictures import loss_line, loss_says
 from vizdist.i18n import t
 from vizdist.i18n.units import duration
 from vizdist.store.columns import SpanRecord
@@ -132,6 +136,29 @@ def test_where_all_steps_take_as_long_none_is_said_to_stand_out(tmp_path: Path) 
     assert said(steps_of(tmp_path, "even.trace", lambda span: span), "outlier.") == ""
 
 
+def test_of_a_run_of_one_step_none_is_called_median_or_typical(tmp_path: Path) -> None:
+    one = open_trace(write_trace(tmp_path / "one.trace", training_step(1)))
+    assert said(one, "median").startswith("The step took 1.00 µs on worker:0")
+    assert said(one, "path.").startswith("The critical path of the step crosses 2 tasks")
+    assert said(one, "bytes").startswith("The step moved 256 B.")
+    assert said(steps_of(tmp_path, "x.trace", lambda span: span), "median").startswith("The median")
+
+
+def test_shares_that_make_more_than_a_whole_say_what_each_is_a_share_of(tmp_path: Path) -> None:
+    """Beside the path an op runs most of the time; on it next to nothing runs."""
+
+    def busy(span: SpanRecord) -> SpanRecord:
+        is_it = span.name == "mm"
+        return span._replace(start=span.start - 190, end=span.end + 390) if is_it else span
+
+    trace = steps_of(tmp_path, "busy.trace", busy)
+    headline = sentence_text(summarise(trace).headline[1], "en")
+    assert headline == "A step takes 1.00 µs; ops run in 78.0 % of that time."
+    told = said(trace, "path.")
+    assert "63.0 % of it is the runtime of ps:0 between ops that follow each other" in told
+    assert told.endswith("; others may run meanwhile.")
+
+
 def test_half_the_bytes_are_another_sentence_and_no_longer_the_formula(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,3 +232,28 @@ def test_every_sentence_of_a_real_run_names_its_spans_or_what_it_was_read_from(
     for found in seen.findings:
         assert found.proof
         assert all(trace.span(span).id for span in found.proof)
+
+
+def test_every_page_tells_loss_and_metric_as_the_run_itself_printed_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two workers the mean of their losses; of wide-deep R², which is no accuracy."""
+    out = tmp_path / "run.trace"
+    flags = ["--workers", "2", "--steps", "3", "--in-process", "--out", str(out)]
+    assert tracer(["run", "wide-deep", "--strategy", "parameter_server_v1", *flags]) == 0
+    printed = {line[:12].strip(): line[12:].strip() for line in capsys.readouterr().out.split("\n")}
+    loss, whose = printed["loss"].split(maxsplit=1)
+    assert whose == "(mean of 2 workers)"
+    assert "accuracy" not in printed
+
+    trace = open_trace(out)
+    seen = summarise(trace)
+    headline = sentence_text(seen.headline[0], "en")
+    assert headline.startswith("3 steps took the loss, the mean of 2 workers, from ")
+    assert float(loss) == pytest.approx(seen.loss.mean[-1][1], rel=1e-3)
+    assert headline.endswith(f" to {seen.loss.mean[-1][1]:.3f}.")
+    assert f"the model's R² is {printed['R²']}:" in sentence_text(seen.sentences[-1], "en")
+    facts = {fact_name(fact, "en"): fact.values for fact in outcomes([trace], [None])}
+    assert facts["R²"] == (printed["R²"],)
+    assert text(loss_line(seen.loss, "en")) == f"R² {printed['R²']}"
+    assert "the mean of 2 workers" in loss_says(seen.loss, "en")

@@ -6,6 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.captured import MLP, WORKERS
+from tests.components import reading
+from vizdist.analysis.replicas import works
+from vizdist.analysis.report import sentence_text
+from vizdist.analysis.staleness import staleness
+from vizdist.analysis.summary import summarise
 from vizdist.analysis.variables import (
     Access,
     Copy,
@@ -16,8 +21,10 @@ from vizdist.analysis.variables import (
     read_of,
     variables,
 )
+from vizdist.components import strategy_cards
 from vizdist.components.variable_cards import (
     POLICIES,
+    copies_table,
     headline,
     policy_table,
     stairs_sentence,
@@ -67,6 +74,18 @@ def test_mirrored_variables_agree_and_statistics_differ_until_they_are_read(
     assert {one.name.rpartition("/")[2] for one in own} == {"running_mean", "running_var"}
     assert not any(one.agrees for one in own)
     assert "differ until they are read" in plain(headline(found, "en"))
+
+
+def test_every_page_counts_a_variable_once_however_many_copies_it_has(mirrored: Trace) -> None:
+    found, stale = variables(mirrored, 2), staleness(mirrored)
+    assert stale.num_variables + stale.num_others == len(found)
+    assert stale.num_copies == 2 * stale.num_variables
+    [told] = [sentence_text(s, "en") for s in summarise(mirrored).sentences if s.key == "fresh"]
+    assert told.startswith(f"{stale.num_variables} variables were updated ")
+    assert "every copy counted" in told
+    rows = works(mirrored, [mirrored.step(2)])
+    says = plain(strategy_cards.headline(mirrored, [], rows, found, "en"))
+    assert says.endswith(f"keeps {len(found)} variables, in {2 * len(found)} copies, on 2 of them.")
 
 
 def test_a_variable_on_a_ps_has_one_copy_and_its_version(on_ps: Trace) -> None:
@@ -124,6 +143,18 @@ def test_mirrored_copies_that_parted_are_said_first(lang: Lang) -> None:
     told = plain(headline([variable("w", ["a", "b"]), variable("v", ["c", "c"])], lang))
     assert told.startswith("1")
     assert "parted" in told or "分歧" in told
+
+
+def test_a_variable_that_parted_is_first_in_the_matrix_marked_and_chosen_from_the_headline(
+    policies: Trace,
+) -> None:
+    found = variables(policies, 1)
+    assert [one.name for one in found if one.has_parted] == [found[0].name] == ["on_write/none"]
+    (way,) = reading.found(headline(found, "en"), "button")
+    assert getattr(way, "data-variable") == found[0].copies[0].name
+    names = reading.found(copies_table(found, "", "en"), "variable")
+    told = ["copies differ" in reading.text(name) for name in names]
+    assert told == [True, *[False] * (len(names) - 1)]
 
 
 def test_an_update_that_missed_many_versions_is_joined_with_its_read() -> None:

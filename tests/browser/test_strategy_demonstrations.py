@@ -93,6 +93,31 @@ def test_copies_and_reads_of_every_policy_are_there_from_a_run(
     assert row("ON_READ · NONE") == ["1", "2", "ValueError"]
 
 
+def test_a_variable_that_parted_comes_first_and_is_chosen_from_the_headline(
+    tab: Tab, runs: Mapping[str, Shown]
+) -> None:
+    page = runs["policies"].page(tab, "variables", "&step=2")
+    rows = page.locator("#variables-copies .variable")
+    expect(rows.first).to_contain_text("copies differ")
+    rows.last.click()
+    expect(rows.first).to_have_attribute("aria-pressed", "false")
+    page.locator("#variables-head [data-variable]", has_text="on_write/none").click()
+    expect(rows.first).to_have_attribute("aria-pressed", "true")
+
+
+def test_one_device_that_sums_for_all_stands_where_collectives_would(
+    tab: Tab, runs: Mapping[str, Shown]
+) -> None:
+    """It gets the gradients and the loss of 3 others, and sends sums of gradients back to them."""
+    page = runs["one device of 4"].page(tab, "collectives", "&step=2")
+    expect(page.locator("h1")).to_contain_text("CPU:0 made 5 sums")
+    came, went = sizes_in(page.locator("h1 b").filter(has_text="B"))
+    assert came == pytest.approx(3 * (BYTES + 4), rel=0.01)
+    assert went == pytest.approx(3 * BYTES, rel=0.01)
+    page.locator(".reduced .cut", has_text="AddN").first.click()
+    expect(page).to_have_url(re.compile(r"/graph\?.*sel=span:"))
+
+
 def test_replicas_build_in_turn_and_devices_run_at_once(
     tab: Tab, runs: Mapping[str, Shown]
 ) -> None:

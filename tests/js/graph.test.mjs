@@ -8,6 +8,7 @@ import * as graph from "../../assets/graph_model.mjs";
 import * as folds from "../../assets/graph_folds.mjs";
 import * as table from "../../assets/graph_table.mjs";
 import { drawWireLabels } from "../../assets/graph_wires.mjs";
+import { tipLines } from "../../assets/graph_words.mjs";
 import { tagPoints } from "../../assets/shapes.mjs";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url)));
@@ -50,6 +51,15 @@ test("both tags of every wire are found, and mean the wire", () => {
     const selection = graph.selectionOf(model, { type: "wire", id: wire.id });
     assert.deepEqual(graph.resolve(model, selection), { wire: wire.id });
   }
+});
+
+test("a wire that is called after its variable says of which node it is the gradient", () => {
+  const words = { waited: "{time}" };
+  const wire = payload.wires.find(({ label }) => label === "∇w1");
+  const [line] = tipLines({ model, words }, { type: "wire", id: wire.id });
+  assert.match(line, /^∇w1 = gradients\/mm1_grad\/tuple\/control_dependency_1 · /);
+  const value = payload.wires.find(({ label }) => label === "w1");
+  assert.match(tipLines({ model, words }, { type: "wire", id: value.id })[0], /^w1 · /);
 });
 
 test("a selection of any kind leads to the same thing", () => {

@@ -17,11 +17,12 @@ pytestmark = pytest.mark.cluster
 STEPS = 8
 #: what a run prints with --json: a contract
 PRINTED = [
-    "workload", "strategy", "steps", "seconds", "steps_per_s", "loss", "accuracy", "bytes", "spans",
-    "trace",
+    "workload", "strategy", "steps", "seconds", "steps_per_s", "loss", "accuracy", "metric",
+    "bytes", "spans", "trace",
 ]  # fmt: skip
 
 
+METRICS = {"wide-deep": "R²", "char-transformer": "next letter accuracy"}
 IN_SHORT = ("rnn-while", "parameter_server_v1")  #: what the short form of the tests runs
 PAIRS = [(name, strategy) for name in MODULES if name != "digits-mlp" for strategy in STRATEGIES]
 
@@ -39,7 +40,10 @@ def test_it_runs_and_its_trace_opens(
     printed = json.loads(done.stdout)
     assert list(printed) == PRINTED
     assert math.isfinite(printed["loss"])
-    assert printed["accuracy"] <= 1  # of wide-deep it is R², below 0 at first
+    metric = printed["metric"]
+    assert metric["name"] == METRICS.get(workload, "accuracy")
+    assert metric["value"] <= 1  # R² is below 0 at first
+    assert printed["accuracy"] == (None if metric["name"] == "R²" else metric["value"])
     assert printed["spans"]["recorded"] == printed["spans"]["written"]
 
     trace = open_trace(tmp_path / "t")

@@ -145,7 +145,7 @@ def test_two_processes_of_torchrun_train_as_one_group(tmp_path: Path, how: tuple
     )
     assert done.returncode == 0, done.stderr
     folders = [out / f"worker-{rank}.trace" for rank in range(2)]
-    one, other = (loss_curve(open_trace(folder)).main for folder in folders)
+    one, other = (loss_curve(open_trace(folder)).mean for folder in folders)
     assert one == other
     assert len(one) == 4
     tasks = [each for folder in folders for each in manifest(folder)["tasks"] if each["address"]]

@@ -107,7 +107,10 @@ def test_the_model_is_judged_with_the_mean_of_all_workers_statistics() -> None:
         state[name] = (chief[key] + other[key]) / 2
     module.load_state_dict(state, strict=False)  # nothing reads the counter
     judged = functional.mse_loss(module(X), JUDGED.batch[1]).item()
-    assert clients[0].fitted.accuracy == pytest.approx(judged, abs=2e-6)
+    metric = clients[0].fitted.metric
+    assert metric is not None
+    assert metric.name == "mse loss"
+    assert metric.value == pytest.approx(judged, abs=2e-6)
 
 
 def test_what_it_has_no_use_for_is_refused() -> None:

@@ -23,7 +23,7 @@ def test_two_workers_that_are_started_by_hand_know_one_loss(tmp_path: Path) -> N
         pid_of(tmp_path / "w0", "worker:0")  # it serves, and waits for worker:1
         done = tracer(*shared, "--index", "1", "--out", str(tmp_path / "w1"))
         assert (done.returncode, first.wait(60)) == (0, 0), done.stderr
-    one, other = (loss_curve(open_trace(tmp_path / name)).main for name in ("w0", "w1"))
+    one, other = (loss_curve(open_trace(tmp_path / name)).mean for name in ("w0", "w1"))
     assert one == other
     assert len(one) == 4
 
@@ -35,6 +35,6 @@ def test_seen_hops_and_torchs_own_collectives_come_to_the_same_losses(tmp_path: 
         more = ("--workers", "2", "--steps", "4", "--collectives", kind, "--out", str(out))
         done = tracer("run", *NAME, *more)
         assert done.returncode == 0, done.stderr
-        curves.append([loss for _, loss in loss_curve(open_trace(out)).main])
+        curves.append([loss for _, loss in loss_curve(open_trace(out)).mean])
     visible, native = curves
     assert visible == native

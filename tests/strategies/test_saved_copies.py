@@ -108,8 +108,8 @@ def test_the_model_is_judged_with_the_mean_of_its_statistics(tmp_path: Path) -> 
     module.load_state_dict({name.replace("/", "."): value for name, value in held.items()
                             if "Momentum" not in name})  # fmt: skip
     judged = functional.mse_loss(module(X), X.sum(1, keepdim=True)).item()
-    assert made.fitted.accuracy is not None
-    assert abs(made.fitted.accuracy - judged) < 1e-6
+    assert made.fitted.metric is not None
+    assert abs(made.fitted.metric.value - judged) < 1e-6
 
 
 @pytest.mark.slow

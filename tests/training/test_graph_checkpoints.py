@@ -12,6 +12,7 @@ from tests.clusters import running_cluster
 from tests.fakes import SpanData
 from tests.training.test_checkpoints import forget, losing, losing_at_the_start
 from tracer.model.graph_json import graph_file_from_json
+from tracer.model.metric import Metric
 from tracer.ops.tensor_file import TensorFile
 from tracer.passes.placer import BY_RULE
 from tracer.runtime.interfaces import MasterInterface, StepError
@@ -49,7 +50,7 @@ def run(
     steps: int,
     checkpoints: Checkpoints | None = None,
     line_of: Callable[[MasterInterface], Line] = lambda _: NO_LINE,
-) -> tuple[list[Any], dict[str, float], list[SpanData]]:
+) -> tuple[list[Any], Metric | None, list[SpanData]]:
     """Values of the last step, what they were judged as, spans."""
     given = graph.given
     variables = variables_of_steps(given, BY_RULE)
@@ -65,7 +66,7 @@ def run(
             trainer.close()
         assert cluster.recording is not None
         spans = cluster.recording.spans()
-    return [None if value is None else value.tolist() for value in values], dict(judged), spans
+    return [None if value is None else value.tolist() for value in values], judged, spans
 
 
 def test_a_graph_that_goes_on_from_a_checkpoint_ends_as_one_without_a_break(

@@ -27,7 +27,7 @@ class Learner:
             self.losses.append(loss.item())
 
     @property
-    def accuracy(self) -> float:
+    def metric(self) -> float:
         """On held-out examples, in eval mode."""
         evaluation = self._workload.evaluation()
         assert evaluation is not None

@@ -47,5 +47,6 @@ def test_it_learns_to_read_digits(seed: int) -> None:
     fitted = trained(WORKLOAD, "one_device", 200, seed=seed, trace="none").fitted
     first, last = sum(fitted.losses[:10]), sum(fitted.losses[-10:])
     assert last < first / 5
-    assert fitted.accuracy is not None
-    assert fitted.accuracy >= 0.91
+    assert fitted.metric is not None
+    assert fitted.metric.name == "accuracy"
+    assert fitted.metric.value >= 0.91

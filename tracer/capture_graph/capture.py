@@ -50,10 +50,14 @@ Batch = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A forward-only part of the graph: `metric(outputs, y)` on a batch of its own shape."""
+    """A forward-only part of the graph: `metric(outputs, y)` on a batch of its own shape.
+
+    The metric is called as its function is, unless it has another `name`.
+    """
 
     batch: Batch
     metric: Callable[[Any, Tensor], Tensor]
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

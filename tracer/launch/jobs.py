@@ -219,7 +219,7 @@ class GraphJob:
         finally:
             trainer.close()
         result = dict(zip(self._given.run.names, map(plain, values), strict=True))
-        return {"result": result, **judged}
+        return {"result": result, **(judged.to_json() if judged else {})}
 
     @property
     def _checkpoints(self) -> Checkpoints | None:

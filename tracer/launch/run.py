@@ -9,6 +9,7 @@ from tracer.launch.jobs import Job
 from tracer.launch.launcher import Launcher, Outcome, Report
 from tracer.launch.plan import Plan
 from tracer.launch.tolerance import check_tolerance
+from tracer.model.metric import NOT_JUDGED, Metric
 from tracer.training.signatures import warning_of
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
     steps = sum(len(f["losses"]) for f in found)
     seconds = max(f["seconds"] for f in found)
     last = [f["losses"][-1] for f in found if f["losses"]]
-    accuracies = [f["accuracy"] for f in found if f["accuracy"] is not None]
+    judged = [Metric(**f["metric"]).to_json() for f in found if f["metric"]]
     return {
         "workload": plan.workload,
         "strategy": plan.strategy,
@@ -60,7 +61,7 @@ def module_summary(plan: Plan, outcome: Outcome) -> Mapping[str, Any]:
         "seconds": seconds,
         "steps_per_s": steps / seconds if seconds else None,
         "loss": sum(last) / len(last) if last else None,
-        "accuracy": accuracies[0] if accuracies else None,
+        **(judged[0] if judged else NOT_JUDGED),
         **_trace(outcome),
     }
 

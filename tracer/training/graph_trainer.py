@@ -13,6 +13,7 @@ from torch import Tensor
 from tracer.capture_graph.capture import variables_of
 from tracer.model.graph import Graph, GraphError
 from tracer.model.graph_json import GraphFile
+from tracer.model.metric import Metric
 from tracer.ops.dtypes import literal_to_tensor
 from tracer.ops.registry import lookup
 from tracer.ops.variable import declared_spec
@@ -23,7 +24,7 @@ from tracer.runtime.session import NO_TRACING, Session, Tracing, Value
 from tracer.training.client_loop import ClientLoop
 from tracer.training.line import Line, Ready
 from tracer.training.saver import OpenSession, Saver
-from tracer.training.trainer import Fit
+from tracer.training.trainer import Fit, record_metric
 
 Feeds = Mapping[str, Tensor]
 
@@ -43,7 +44,7 @@ class RunnableGraph(Protocol):
     def loss(self) -> str: ...
 
     @property
-    def evaluation(self) -> Callable[[], tuple[str, Feeds]] | None: ...
+    def evaluation(self) -> Callable[[], tuple[str, str, Feeds]] | None: ...
 
 
 def saves_itself(graph: Graph) -> bool:
@@ -93,10 +94,10 @@ class GraphTrainer(ClientLoop):
         self._values: Sequence[Value] = ()  # of the last step
         self._open: list[Session | Saver] = []
 
-    def run(self, line: Line) -> tuple[Sequence[Value], Mapping[str, float]]:
+    def run(self, line: Line) -> tuple[Sequence[Value], Metric | None]:
         """The values of the last step by `run.names`, and what they were judged as."""
 
-        def steps() -> tuple[Sequence[Value], Mapping[str, float]]:
+        def steps() -> tuple[Sequence[Value], Metric | None]:
             self._run_steps(line)
             self._save_the_last()
             return self._values, self._evaluate()
@@ -163,15 +164,14 @@ class GraphTrainer(ClientLoop):
                 span.set("vizdist.batch", max(map(_num_rows, taken.values()), default=0))
             yield {**every, **taken}
 
-    def _evaluate(self) -> Mapping[str, float]:
+    def _evaluate(self) -> Metric | None:
         if self._workload.evaluation is None:
-            return {}
-        metric, feeds = self._workload.evaluation()
+            return None
+        name, fetch, feeds = self._workload.evaluation()
         with self._tracing.recorder.span("train.evaluate", self._tracing.run) as span:
-            accuracy = float(self._run_aside(metric, feeds))
-            span.set("vizdist.accuracy", accuracy)
-            span.set("vizdist.examples", max(map(_num_rows, feeds.values()), default=0))
-        return {"accuracy": accuracy}
+            metric = Metric(name, float(self._run_aside(fetch, feeds)))
+            record_metric(span, metric, max(map(_num_rows, feeds.values()), default=0))
+        return metric
 
 
 def _num_rows(tensor: Tensor) -> int:

@@ -14,8 +14,10 @@ from tracer.capture_graph.capture import Evaluation, StepCapture, variables_of
 from tracer.capture_graph.randomness import step_seed
 from tracer.model.cluster import TaskName
 from tracer.model.graph import Graph
+from tracer.model.metric import Metric, metric_name
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_policy import TracePolicy
+from tracer.record.open_span import RareSpan
 from tracer.record.recorder import Recorder
 from tracer.runtime.interfaces import MasterInterface, StepError
 from tracer.runtime.session import NO_TRACING, Session, Tracing
@@ -82,7 +84,7 @@ class Fitted:
 
     losses: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    accuracy: float | None = None
+    metric: Metric | None = None
     signatures: list[str] = field(default_factory=list)
     first_step: int = 1
 
@@ -168,7 +170,7 @@ class Trainer(ClientLoop):
         fitted.losses = list(self._losses.values())
         fitted.first_step = min(self._losses, default=1)
         if self._evaluation is not None and self._fit.is_chief:
-            fitted.accuracy = self._evaluate(self._evaluation)
+            fitted.metric = self._evaluate(self._evaluation)
 
     def _save(self) -> None:
         if self._done:
@@ -341,15 +343,21 @@ class Trainer(ClientLoop):
             else:
                 return
 
-    def _evaluate(self, evaluation: Evaluation) -> float:
+    def _evaluate(self, evaluation: Evaluation) -> Metric:
         batch, built = evaluation.batch, self._built
         with self._tracing.recorder.span("train.evaluate", self._tracing.run) as span:
             values = built.evaluation_feed(batch, step_seed(self._fit.seed, 0, 0))
             feeds = dict(zip(built.evaluation_feeds, values, strict=True))
-            accuracy = float(self._aside.run(built.metric, feeds))
-            span.set("vizdist.accuracy", accuracy)
-            span.set("vizdist.examples", len(batch[0]))
-        return accuracy
+            name = evaluation.name or metric_name(evaluation.metric)
+            metric = Metric(name, float(self._aside.run(built.metric, feeds)))
+            record_metric(span, metric, len(batch[0]))
+        return metric
+
+
+def record_metric(span: RareSpan, metric: Metric, examples: int) -> None:
+    span.set("vizdist.metric", metric.name)
+    span.set("vizdist.metric.value", metric.value)
+    span.set("vizdist.examples", examples)
 
 
 def _close(step: _OpenStep) -> None:

@@ -61,7 +61,7 @@ def diabetes_batches(reading: Reading) -> Batches:
 
 
 def diabetes_evaluation() -> Evaluation:
-    return Evaluation(diabetes()[1], explained)
+    return Evaluation(diabetes()[1], explained, "R²")
 
 
 def explained(outputs: Tensor, y: Tensor) -> Tensor:

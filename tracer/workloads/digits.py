@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tracer.capture_graph.capture import Batch, CapturedStep, Evaluation
+from tracer.model.metric import ACCURACY
 from tracer.workloads.batching import Batches, Reading, row_batches
 from tracer.workloads.graph_workload import Feeds
 
@@ -36,12 +37,13 @@ def digit_evaluation() -> Evaluation:
     return Evaluation(digits()[1], accuracy)
 
 
-def digit_metric(captured: CapturedStep) -> Callable[[], tuple[str, Feeds]]:
+def digit_metric(captured: CapturedStep) -> Callable[[], tuple[str, str, Feeds]]:
     """What a graph workload's `evaluation` is for a step that was captured with this one."""
 
-    def evaluation() -> tuple[str, Feeds]:
+    def evaluation() -> tuple[str, str, Feeds]:
         values = captured.evaluation_feed(digit_evaluation().batch)
-        return captured.metric, dict(zip(captured.evaluation_feeds, values, strict=True))
+        feeds = dict(zip(captured.evaluation_feeds, values, strict=True))
+        return ACCURACY, captured.metric, feeds
 
     return evaluation
 

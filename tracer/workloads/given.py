@@ -6,7 +6,7 @@
     "batch"       rows of a batch of two tensors (32)
     "optimizer"   torch.optim.SGD or Adam (Adam with torch's defaults)
     "evaluation"  (x, y) that no batch contains, and
-    "metric"      metric(outputs, y) → one number, which the run prints as its accuracy
+    "metric"      metric(outputs, y) → one number, which the run prints by this function's name
 
 or a `Workload`, which says the same in functions of the seed.
 """

@@ -25,15 +25,15 @@ class GraphWorkload:
     """`steps` are run unless a user asks for another number.
 
     `feeds(seed)` never ends: its next item feeds a step, beside what `given` feeds to all. `loss`
-    is the fetch that becomes the loss of each step's span. `evaluation()` gives a metric and its
-    feeds, for once after the last step.
+    is the fetch that becomes the loss of each step's span. `evaluation()` gives the name of a
+    metric, its fetch and feeds, for once after the last step.
     """
 
     given: GraphFile
     steps: int = 1
     feeds: Callable[[int], Iterator[Feeds]] | None = None
     loss: str = ""
-    evaluation: Callable[[], tuple[str, Feeds]] | None = None
+    evaluation: Callable[[], tuple[str, str, Feeds]] | None = None
 
 
 def graph_workload(

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from tracer.model.graph import TensorSpec
 from tracer.model.graph_table import NodeRow, input_node
 
+_GRADIENT_INPUT = {"ApplyMomentum": 3}  #: of an Apply… op; of all others it is the last
+
 
 class Held(NamedTuple):
     shape: tuple[int, ...]
@@ -19,6 +21,21 @@ def held_by_handles(rows: Iterable[NodeRow]) -> Mapping[str, Held]:
         if row.op in ("ReadVariableOp", "Identity") and row.inputs and row.specs:
             found[input_node(row.inputs[0])] = Held(row.specs[0][1], row.bytes)
     return found | {row.name: held for row in rows if (held := _told(row)) is not None}
+
+
+def variable_of(row: NodeRow) -> str:
+    """What the copies of a variable have in common: `v` of `v/replica_1`."""
+    stem, _, last = row.name.rpartition("/")
+    is_copy = last.startswith("replica_") and row.attrs.get("_copies", 1) > 1
+    return stem if is_copy else row.name
+
+
+def gradient_of(row: NodeRow) -> str:
+    """The input of an op such as ApplyAdam that is the variable's gradient; "" of any other op."""
+    data = [input_node(text) for text in row.inputs if not text.startswith("^")]
+    if "Apply" not in row.op or len(data) < 3:
+        return ""
+    return data[_GRADIENT_INPUT.get(row.op.removeprefix("Resource"), -1)]
 
 
 def _told(row: NodeRow) -> Held | None:

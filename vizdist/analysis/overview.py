@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.faults import HOUSEKEEPING, Faults, faults
-from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.progress import progress
 from vizdist.analysis.what_went_wrong import WhatWentWrong, what_went_wrong
 from vizdist.store.library import Entry
@@ -16,7 +16,7 @@ from vizdist.store.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`losses` and `durations_ns` are in the order of steps; `step_bytes` is an average.
+    """`durations_ns` are in the order of steps; `step_bytes` is an average.
 
     `counts` are of spans by what is wrong with them, `remarks` what was mended in its files.
     `step` is the highest that has ended, of `of_steps` that were asked for (0: not known).
@@ -24,7 +24,7 @@ class Overview:
 
     tasks: tuple[tuple[str, str], ...]
     durations_ns: tuple[int, ...]
-    losses: tuple[float, ...]
+    loss: LossCurve
     step_bytes: int
     wrong: WhatWentWrong | None
     counts: Mapping[str, int]
@@ -40,7 +40,7 @@ def overview(trace: Trace) -> Overview:
     return Overview(
         tasks=tuple(cluster_tasks(trace)),
         durations_ns=tuple(step.duration for step in trace.steps),
-        losses=tuple(loss for _, loss in loss_curve(trace).main),
+        loss=loss_curve(trace),
         step_bytes=round(bytes_moved(trace).per_step),
         wrong=what_went_wrong(trace),
         counts=_counts(wrong),

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from tracer.model.metric import NOT_JUDGED
 from vizdist.analysis.look_next import Finding
 from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.stalls_told import Told
@@ -186,7 +187,7 @@ def _as_mapping(trace: Trace, seen: Summary, step: int | None) -> dict[str, Any]
             "by_device": [[*pair, num] for pair, num in seen.moved.by_device.items()],
         },
         "loss": dict(seen.loss.lines),
-        "accuracy": seen.loss.accuracy,
+        **(seen.loss.metric.to_json() if seen.loss.metric else NOT_JUDGED),
         "staleness": seen.stale.missed,
         "faults": {
             "error": seen.faults.error,

@@ -8,6 +8,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Manifest
 from vizdist.analysis.graph_counts import graph_counts
+from vizdist.analysis.loss_curve import metric_of
 from vizdist.analysis.overview import cluster_tasks
 from vizdist.i18n.units import duration
 from vizdist.store.graphs import GraphTable
@@ -23,7 +24,7 @@ TOLD_ELSEWHERE = frozenset({
 class Fact(NamedTuple):
     """`compare.fact.<key>` of the catalogue, or `name` as it stands; "" where a run says nothing.
 
-    A condition was set before the run began, all else came of it.
+    A condition was set before the run began, all else came of it. A metric has its own name.
     """
 
     key: str
@@ -53,7 +54,10 @@ def conditions(traces: Sequence[Trace]) -> list[Fact]:
 def outcomes(traces: Sequence[Trace], graphs: Sequence[GraphTable | None]) -> list[Fact]:
     """What came of the runs; `graphs` are those of the steps that are shown."""
     told = [dict(_outcomes(*pair)) for pair in zip(traces, graphs, strict=True)]
-    return [Fact(key, values, is_condition=False) for key, values in _beside(told)]
+    metrics = [{one.name: str(one)} if (one := metric_of(trace)) else {} for trace in traces]
+    return [Fact(key, values, is_condition=False) for key, values in _beside(told)] + [
+        Fact("metric", values, name, is_condition=False) for name, values in _beside(metrics)
+    ]
 
 
 def _named(manifests: Sequence[Manifest]) -> Iterator[list[Mapping[str, str]]]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from tracer.model.graph_table import NodeRow, input_node
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
+from vizdist.analysis.handles import variable_of
 from vizdist.analysis.kept import kept
 from vizdist.analysis.step_split import is_update, op_mask
 from vizdist.store.segments import NEVER, Array
@@ -20,11 +21,14 @@ READS = ("ReadVariableOp", "ResourceGather", "Identity")
 class Staleness:
     """`missed` counts updates by how many others came between their step's read and them.
 
-    `worst` is the span id of an update that missed most, 0 if there is none.
+    `num_variables` were updated, in `num_copies` that count each; `num_others` have no update of
+    their own. `worst` is the span id of an update that missed most, 0 if there is none.
     """
 
     missed: Mapping[int, int]
     num_variables: int
+    num_copies: int
+    num_others: int
     worst: int
 
     @property
@@ -89,13 +93,25 @@ def _copies(trace: Trace, ops: Spans) -> tuple[Sequence[tuple[str, str]], Array]
 def staleness(trace: Trace) -> Staleness:
     """Of the updates whose request read the variable before."""
     found = all_accesses(trace)
-    variables = {found.copies[copy][0] for copy in np.unique(found.copy[found.writes]).tolist()}
+    names = variable_names(trace)
+    copies = [found.copies[copy] for copy in np.unique(found.copy[found.writes]).tolist()]
+    updated = {names.get(handle, handle) for handle, _ in copies}
     missed, counts = np.unique(found.missed[found.missed >= 0], return_counts=True)
     late = found.places[found.missed == missed[-1]] if len(missed) else np.empty(0, np.int64)
     worst = trace.all.take(late).span.max(initial=0)
-    return Staleness(
-        dict(zip(missed.tolist(), counts.tolist(), strict=True)), len(variables), int(worst)
-    )
+    others = set(names.values()) - updated
+    histogram = dict(zip(missed.tolist(), counts.tolist(), strict=True))
+    return Staleness(histogram, len(updated), len(copies), len(others), int(worst))
+
+
+def variable_names(trace: Trace) -> dict[str, str]:
+    """Of every handle in the registered graphs: copies have one name."""
+    return {
+        row.name: variable_of(row)
+        for graph in trace.graphs
+        for row in graph.stages.get(graph.last_stage, ())
+        if row.op in VARIABLE_OPS
+    }
 
 
 def variables_by_node(trace: Trace) -> dict[str, str]:

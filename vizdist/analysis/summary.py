@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tracer.model.metric import Metric
 from vizdist.analysis.branches import Branch, branches, loops, of_most
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
 from vizdist.analysis.collectives import Collective, collectives
@@ -25,6 +26,7 @@ from vizdist.i18n.units import duration, figures, size
 from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
 
+METRICS = ("accuracy", "next letter accuracy", "R²")  #: whose sentences say what they are
 MOST_NAMED = 2  #: branches, loops, and nodes of one branch
 
 
@@ -118,13 +120,13 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
 
 
 def _of_loss(loss: LossCurve, num_steps: int) -> Sentence:
-    """Where each worker has its own it is the first one's."""
+    """Where each worker has its own it is their mean, as the run itself prints it."""
     values: dict[str, object] = {"count": num_steps}
-    if len(loss.main) < 2:
+    if len(loss.mean) < 2:
         return Sentence("headline.steps", values, source="step")
-    first, *_, last = (f"{value:.3f}" for _, value in loss.main)
-    values |= {"first": first, "last": last, "task": next(iter(loss.lines))}
-    key = "loss_of" if len(loss.lines) > 1 else "loss"
+    first, *_, last = (f"{value:.3f}" for _, value in loss.mean)
+    values |= {"first": first, "last": last, "workers": len(loss.lines)}
+    key = "mean_loss" if len(loss.lines) > 1 else "loss"
     return Sentence(f"headline.{key}", values, source="vizdist.loss")
 
 
@@ -134,20 +136,22 @@ def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
     if not seen.times.steps:
         yield from _of_spans(trace)
     yield from _of_steps(seen)
-    yield from _of_path(trace)
+    yield from _of_path(trace, len(seen.times.steps))
     yield from _of_control_flow(trace, seen.times)
     yield from _of_bytes(seen.moved)
     yield from _of_outlier(trace, seen.times)
     yield from _of_variables(seen.stale)
     yield from _of_gathered(gathered_gradients(trace))
     yield from _of_collectives([one for one in collectives(trace) if one.step])
-    if seen.loss.accuracy is not None:
-        yield Sentence(
-            "accuracy",
-            {"accuracy": f"{100 * seen.loss.accuracy:.1f} %"},
-            "summary",
-            source="totals",
-        )
+    if seen.loss.metric is not None:
+        yield _of_metric(seen.loss.metric)
+
+
+def _of_metric(metric: Metric) -> Sentence:
+    """By its name; what is known by name is explained too."""
+    key = metric.name if metric.name in METRICS else "other"
+    values = {"name": metric.name, "value": str(metric)}
+    return Sentence(f"metric.{key}", values, "summary", source="vizdist.metric")
 
 
 def _of_graph(trace: Trace) -> Iterator[Sentence]:
@@ -178,6 +182,7 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
         "transfer": str(duration(transfer)),
         "update": str(duration(update)),
         "task": split.task,
+        "steps": len(seen.times.steps),
     }
     key = "median" if update else "median_without_update"
     key = key if transfer else "median_alone"
@@ -185,7 +190,7 @@ def _of_steps(seen: Summary) -> Iterator[Sentence]:
     yield Sentence(key, values, "timeline", (split.step.span,), split.step.number)
 
 
-def _of_path(trace: Trace) -> Iterator[Sentence]:
+def _of_path(trace: Trace, num_steps: int) -> Iterator[Sentence]:
     """What the critical path of a typical step goes to most."""
     typical = typical_step(trace)
     if typical is None or not typical.stretches:
@@ -193,6 +198,7 @@ def _of_path(trace: Trace) -> Iterator[Sentence]:
     most = typical.stretches[0]
     values: dict[str, object] = {
         "count": len({stretch.task for stretch in typical.stretches}),
+        "steps": num_steps,
         "share": f"{figures(100 * most.total / typical.step.duration)} %",
         "name": most.name,
         "task": most.task,
@@ -265,6 +271,7 @@ def _of_branch(branch: Branch, number: int) -> Sentence:
         key = key if branch.passed else f"{key}_alone"
         ran, passed = _some(branch.ran), _some(branch.passed)
         values |= {"ran": ran, "passed": passed, "tasks": tuple(branch.tasks)}
+        values |= {"num_passed": len(branch.passed)}
     return Sentence(f"branch.{key}", values, "replay", branch.spans, number, "dead")
 
 
@@ -282,14 +289,15 @@ def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:
     proof = next(tensor.span for tensor in moved.tensors if tensor.name == name)
     values: dict[str, object] = {
         "bytes": str(size(moved.per_step)),
+        "steps": moved.num_steps,
         "name": name,
         "share": f"{figures(100 * most / moved.total)} %",
     }
     yield Sentence("bytes", values, "rendezvous", (proof,), source="bytes")
     if moved.variable_bytes:
         key = "closed_form" if moved.matches_closed_form else "not_closed_form"
-        said = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}
-        yield Sentence(key, said, "summary", source="bytes")
+        each = {"variables": f"{moved.variable_bytes:,}", "bytes": figures(moved.per_step)}
+        yield Sentence(key, each | {"steps": moved.num_steps}, "summary", source="bytes")
 
 
 def _of_outlier(trace: Trace, times: StepTimes) -> Iterator[Sentence]:
@@ -330,7 +338,7 @@ def _of_collectives(found: Sequence[Collective]) -> Iterator[Sentence]:
     waited = sum(rank.wait_ns for one in found for rank in one.ranks)
     longest = max((rank for one in found for rank in one.ranks), key=lambda rank: rank.wait_ns)
     values = {
-        "count": figures(len(found) / steps),
+        "count": f"{len(found) / steps:.3g}",
         "ways": ", ".join(sorted({f"{one.kind} {one.algorithm}" for one in found})),
         "bytes": str(size(max(sent.values()) // steps)),
         "wait": str(duration(waited // steps)),
@@ -345,13 +353,15 @@ def _of_variables(stale: Staleness) -> Iterator[Sentence]:
         return
     values: dict[str, object] = {
         "count": stale.num_variables,
+        "copies": stale.num_copies - stale.num_variables + 1,
         "updates": f"{stale.num_updates:,}",
         "late": f"{sum(number for missed, number in stale.missed.items() if missed):,}",
         "most": f"{stale.most:,}",
     }
-    yield Sentence(
-        "stale" if stale.most else "fresh", values, "variables", (stale.worst,), source="version"
-    )
+    key = "stale" if stale.most else "fresh"
+    yield Sentence(key, values, "variables", (stale.worst,), source="version")
+    if stale.num_others:
+        yield Sentence("others", {"count": stale.num_others}, "variables", source="graph.chunk")
 
 
 def _of_faults(wrong: Faults) -> Iterator[Sentence]:

@@ -12,8 +12,9 @@ import numpy as np
 from tracer.model.cluster import DeviceName
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
-from vizdist.analysis.handles import Held, held_by_handles
+from vizdist.analysis.handles import Held, gradient_of, held_by_handles, variable_of
 from vizdist.analysis.kept import kept
+from vizdist.analysis.keys import tensor_title
 from vizdist.analysis.staleness import all_accesses
 from vizdist.store.details import hex_id
 from vizdist.store.trace import StepInfo, Trace
@@ -54,10 +55,15 @@ class Variable:
         told = [copy.print for copy in self.copies if copy.print]
         return len(set(told)) == 1 if len(told) > 1 and len(told) == len(self.copies) else None
 
+    @property
+    def has_parted(self) -> bool:
+        """Whether copies that should be equal are not."""
+        return self.agrees is False and self.synchronization != ON_READ
+
 
 @kept(4)
 def variables(trace: Trace, number: int) -> tuple[Variable, ...]:
-    """Those that the steps of this number use, largest first."""
+    """Those that the steps of this number use: what parted first, then the largest."""
     requests = [step for step in trace.steps if step.number == number]
     told = dict(_prints(trace, requests))
     versions = _versions(trace, number)
@@ -68,7 +74,7 @@ def variables(trace: Trace, number: int) -> tuple[Variable, ...]:
         for row in rows:
             if row.op in VARIABLE_OPS:
                 _add(found, row, held.get(row.name, Held((), 0)), told, versions)
-    return tuple(sorted(found.values(), key=lambda one: (-one.bytes, one.name)))
+    return tuple(sorted(found.values(), key=lambda one: (not one.has_parted, -one.bytes, one.name)))
 
 
 def _add(
@@ -78,7 +84,7 @@ def _add(
     told: Mapping[tuple[str, str], Copy],
     versions: Mapping[tuple[str, str], int],
 ) -> None:
-    name, place = _base(row), _place(row.device)
+    name, place = variable_of(row), _place(row.device)
     version = versions.get((row.name, place), -1)
     copy = told.get((row.name, row.device)) or Copy(row.name, place, version)
     known = found.get(name)
@@ -87,13 +93,6 @@ def _add(
         found[name] = Variable(name, *held, when, how, (copy,))
     elif (copy.name, copy.place) not in {(one.name, one.place) for one in known.copies}:
         found[name] = replace(known, copies=(*known.copies, copy))
-
-
-def _base(row: NodeRow) -> str:
-    """What the copies of a variable have in common: `v` of `v/replica_1`."""
-    stem, _, last = row.name.rpartition("/")
-    is_copy = last.startswith("replica_") and row.attrs.get("_copies", 1) > 1
-    return stem if is_copy else row.name
 
 
 def _place(device: str) -> str:
@@ -184,7 +183,10 @@ def by_number(place: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A step of a client read a version, or made one. `missed`: by how many others came between."""
+    """A step of a client read a version, or made one, from a `gradient` that is called so.
+
+    `missed`: how many others came between.
+    """
 
     at: int  #: ns since the epoch
     client: str
@@ -193,6 +195,7 @@ class Access:
     missed: int
     step: int
     span: str
+    gradient: str = ""
 
 
 def accesses(trace: Trace, of: Copy) -> list[Access]:
@@ -206,21 +209,35 @@ def accesses(trace: Trace, of: Copy) -> list[Access]:
     own = np.flatnonzero(np.isin(every.copy, meant))
     spans = trace.all.take(every.places[own])
     clients = {step.trace_lo: step.task for step in trace.steps}
+    gradients = _gradients(trace)
     columns = (
         spans.trace_lo, spans.end, spans.version, spans.step, spans.span,
-        every.writes[own], np.maximum(every.missed[own], 0),
+        every.writes[own], np.maximum(every.missed[own], 0), spans.text("name"),
     )  # fmt: skip
     read: set[int] = set()
     found = []
-    for request, at, version, step, span, writes, missed in zip(
+    for request, at, version, step, span, writes, missed, node in zip(
         *(column.tolist() for column in columns), strict=True
     ):
         if writes or request not in read:
             kind: Literal["read", "apply"] = "apply" if writes else "read"
             client = clients.get(request, "")
-            found.append(Access(at, client, kind, version, missed, step, hex_id(span)))
+            made_of = gradients.get(node, "") if writes else ""
+            found.append(Access(at, client, kind, version, missed, step, hex_id(span), made_of))
         if not writes:
             read.add(request)
+    return found
+
+
+def _gradients(trace: Trace) -> dict[str, str]:
+    """Of every op that applies one: the node that made it, wherever that ran."""
+    found = {}
+    for graph in trace.graphs:
+        rows = {row.name: row for row in graph.stages.get(graph.last_stage, ())}
+        for row in rows.values():
+            if name := gradient_of(row):
+                sent = rows[name].attrs.get("tensor_name") if name in rows else None
+                found[row.name] = tensor_title(str(sent or name))
     return found
 
 

@@ -3,6 +3,7 @@
 from dash.development.base_component import Component
 
 from vizdist.analysis.compare_told import Said, Value
+from vizdist.analysis.loss_curve import metric_title
 from vizdist.analysis.mechanisms.text_table import listed
 from vizdist.analysis.run_facts import Fact
 from vizdist.components.cards import rich
@@ -41,4 +42,6 @@ def _fact_text(fact: Fact, lang: Lang) -> str:
 
 
 def fact_name(fact: Fact, lang: Lang) -> str:
+    if fact.key == "metric":
+        return metric_title(fact.name, lang)
     return fact.name or t(f"compare.fact.{fact.key}", lang)

@@ -6,6 +6,7 @@ from statistics import median_low
 from dash import html
 from dash.development.base_component import Component
 
+from vizdist.analysis.loss_curve import LossCurve, metric_title
 from vizdist.components.cards import says
 from vizdist.figures import spark
 from vizdist.i18n import Lang, t
@@ -46,11 +47,24 @@ def _picture(layers: Sequence[tuple[str, str]], label: str) -> Component:
     )
 
 
-def loss_line(losses: Sequence[float], lang: Lang) -> Component:
+def loss_line(curve: LossCurve, lang: Lang) -> Component:
+    """And, below it, what the model was judged by."""
+    losses = [loss for _, loss in curve.mean]
     if not losses:
         return html.Span(t("library.no_loss", lang), className="hint")
-    label = t("library.loss_says", lang, first=f"{losses[0]:.3f}", last=f"{losses[-1]:.3f}")
-    return html.Div(_picture([("ink", spark.line(losses))], label), title=label)
+    picture = _picture([("ink", spark.line(losses))], loss_says(curve, lang))
+    metric = curve.metric
+    told = [html.Small(f"{metric_title(metric.name, lang)} {metric}")] if metric else []
+    return html.Div([picture, *told], title=loss_says(curve, lang))
+
+
+def loss_says(curve: LossCurve, lang: Lang) -> str:
+    """Of several workers it is the mean."""
+    (_, first), *_, (_, last) = (*curve.mean[:1], *curve.mean)
+    words = {"first": f"{first:.3f}", "last": f"{last:.3f}"}
+    if len(curve.lines) == 1:
+        return t("library.loss_says", lang, **words)
+    return t("library.mean_loss_says", lang, workers=len(curve.lines), **words)
 
 
 def step_dots(durations_ns: Sequence[int], scale: spark.Scale, lang: Lang) -> Component:

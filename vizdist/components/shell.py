@@ -13,6 +13,7 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.collectives import has_collectives
 from vizdist.analysis.mailbox import crosses
+from vizdist.analysis.reduced_to_one import has_sums
 from vizdist.analysis.who_saw_what import has_data
 from vizdist.components.callbacks import clientside
 from vizdist.components.cards import icon, link
@@ -128,7 +129,7 @@ def missing(name: str, trace: Trace) -> str:
     """The text that says what a run lacks for a page; "" where it has what is shown there."""
     if name in ("graph", "replay") and not trace.graphs:
         return "graph.no_graph"
-    if name == "collectives" and not has_collectives(trace):
+    if name == "collectives" and not (has_collectives(trace) or has_sums(trace)):
         return "collectives.none"
     if name == "data" and not has_data(trace):
         return "data.none"

@@ -6,6 +6,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from vizdist.analysis.replicas import ROLES, Build, Mechanisms, Work, names_of
+from vizdist.analysis.variables import Variable
 from vizdist.components.cards import Children, icon, link, rich
 from vizdist.components.view import View
 from vizdist.figures.call_lines import time_text
@@ -14,16 +15,24 @@ from vizdist.i18n.units import size
 from vizdist.store.trace import StepInfo, Trace
 
 
-def headline(trace: Trace, made: Sequence[Build], rows: Sequence[Work], lang: Lang) -> Children:
+def headline(
+    trace: Trace,
+    made: Sequence[Build],
+    rows: Sequence[Work],
+    found: Sequence[Variable],
+    lang: Lang,
+) -> Children:
+    """A variable counts once, however many copies of it there are, as on its own page."""
     strategy = trace.manifest.strategy or t("strategy.unnamed", lang)
     holders = sum(row.variables > 0 for row in rows)
-    copies = sum(row.variables for row in rows)
-    values = {"strategy": strategy, "devices": len(rows), "holders": holders, "count": copies}
+    copies = sum(len(one.copies) for one in found)
+    values = {"strategy": strategy, "devices": len(rows), "holders": holders, "count": len(found)}
     if made:
         replicas, graphs = sum(len(build.replicas) for build in made), len(made)
         key = f"strategy.head.{'turns' if graphs == 1 else 'graphs'}"
         return rich(key, lang, replicas=replicas, graphs=graphs, **values)
-    return rich("strategy.head.plain", lang, **values)
+    key = "copied" if copies > len(found) else "plain"
+    return rich(f"strategy.head.{key}", lang, copies=copies, **values)
 
 
 def facts(trace: Trace, requests: Sequence[StepInfo], lang: Lang) -> list[Component]:

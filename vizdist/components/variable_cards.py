@@ -8,7 +8,6 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.variables import (
     NONE,
-    ON_READ,
     Access,
     Copy,
     Variable,
@@ -18,10 +17,11 @@ from vizdist.analysis.variables import (
     places_of,
     read_of,
 )
-from vizdist.components.cards import Children, rich, says
+from vizdist.components.cards import Children, chip, icon, rich, says
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import size
 
+MOST_NAMED = 3  #: variables in the headline
 MOST_PLACES = 8  #: side by side; more would leave no room for prints
 
 #: What two replicas that assign 1 and 2 leave behind, as TensorFlow has it: the copies, what a read
@@ -54,13 +54,15 @@ def headline(found: Sequence[Variable], lang: Lang) -> Children:
 
 
 def _agreement(told: Sequence[Variable], lang: Lang) -> list[Component | str]:
-    own = [one for one in told if not one.agrees and one.synchronization == ON_READ]
-    parted = sum(not one.agrees for one in told) - len(own)
-    counts = {"count": sum(bool(one.agrees) for one in told), "differ": len(own)}
-    if parted:
-        total = parted + counts["count"]
-        return rich("variables.head.parted", lang, parted=parted, total=total)
-    return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
+    parted = [one for one in told if one.has_parted]
+    own = sum(not one.agrees for one in told) - len(parted)
+    counts = {"count": sum(bool(one.agrees) for one in told), "differ": own}
+    if not parted:
+        return rich(f"variables.head.{'read' if own else 'equal'}", lang, **counts)
+    total = len(parted) + counts["count"]
+    says = rich("variables.head.parted", lang, parted=len(parted), total=total)
+    ways = [_chooses(one.name, one, className="button") for one in parted[:MOST_NAMED]]
+    return [*says, *(part for way in ways for part in (" ", way))]
 
 
 def copies_table(found: Sequence[Variable], shown: str, lang: Lang) -> Component:
@@ -92,15 +94,19 @@ def copies_table(found: Sequence[Variable], shown: str, lang: Lang) -> Component
 
 
 def _name(one: Variable, is_shown: bool, lang: Lang) -> Component:
-    """A button that chooses the variable."""
     shape = "×".join(map(str, one.shape)) or t("variables.copies.scalar", lang)
     rule = f" · {one.synchronization} · {one.aggregation}" if one.synchronization else ""
-    data: dict[str, Any] = {
-        "data-variable": one.copies[0].name,
-        "aria-pressed": str(is_shown).lower(),
-    }
     words = [html.B(one.name), html.Small(f"{shape} · {size(one.bytes)}{rule}")]
-    return html.Th(html.Button(words, type="button", className="variable", **data), scope="row")
+    if one.has_parted:
+        mark = chip([icon("warning"), t("variables.copies.parted", lang)], kind="error")
+        words.append(mark)
+    pressed: dict[str, Any] = {"aria-pressed": str(is_shown).lower()}
+    return html.Th(_chooses(words, one, className="variable", **pressed), scope="row")
+
+
+def _chooses(words: Children, one: Variable, **attributes: Any) -> Component:
+    """A button that chooses the variable."""
+    return html.Button(words, type="button", **{"data-variable": one.copies[0].name, **attributes})
 
 
 def _cells(one: Variable, places: Sequence[str], lang: Lang) -> list[Component]:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from tracer.model.cluster import LOCALHOST, DeviceName
 from tracer.model.graph import Input, TensorSpec
 from tracer.model.graph_table import NodeRow, input_node
+from vizdist.analysis.handles import gradient_of
 from vizdist.figures.graph_nodes import Look, is_end, is_send, look_of, short_name
 
 CUT_STAGES = ("worker", "device")
-_GRADIENT_INPUT = {"ApplyMomentum": 3}  # of an Apply… op; of all others it is the last
 
 
 class Edge(NamedTuple):
@@ -252,11 +252,10 @@ def tensor_label(
     `given` is the node under whose name the consumers take it.
     """
     for dst in dsts:
-        data = [input_node(text) for text in nodes[dst].inputs if not text.startswith("^")]
-        place = _GRADIENT_INPUT.get(nodes[dst].op.removeprefix("Resource"), -1)
-        if "Apply" in nodes[dst].op and len(data) > 2 and data[place] == given.name:
-            variable = nodes.get(data[0])
-            return f"∇{short_name(variable) if variable else data[0]}"
+        if gradient_of(nodes[dst]) == given.name:
+            handle = input_node(nodes[dst].inputs[0])
+            variable = nodes.get(handle)
+            return f"∇{short_name(variable) if variable else handle}"
     if not src:
         return short_name(given)
     name = short_name(nodes[src])

@@ -42,7 +42,8 @@ def _around(found: Sequence[Access], number: int) -> Sequence[Access]:
 
 def _mark(one: Access, begin: int, clients: Sequence[str], lang: Lang) -> Json:
     values = {"client": one.client, "version": one.version, "step": f"{one.step:,}"}
-    says = t(f"variables.stairs.{one.kind}", lang, missed=one.missed, **values)
+    kind = "apply_of" if one.gradient else one.kind
+    says = t(f"variables.stairs.{kind}", lang, missed=one.missed, gradient=one.gradient, **values)
     return {
         "at": one.at - begin,
         "version": one.version,

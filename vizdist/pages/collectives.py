@@ -6,6 +6,7 @@ from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from vizdist.analysis.collectives import has_collectives, lateness, of_step
+from vizdist.analysis.reduced_to_one import has_sums, sums
 from vizdist.analysis.steps import shown_step
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, bare, card, icon, says
@@ -17,6 +18,7 @@ from vizdist.components.collective_cards import (
     numbers,
     unit_of,
 )
+from vizdist.components.sum_cards import sums_told
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.figures.collectives import picture_of
 from vizdist.figures.lanes import Json
@@ -30,6 +32,9 @@ PATH = "/t/{trace}/collectives"
 def layout(library: Library, view: View) -> Component:
     trace, lang = library.open(view.trace), view.lang
     if not has_collectives(trace):
+        if has_sums(trace):
+            told = html.Div(id="collectives-sums", className="as-one")
+            return html.Div(told, className="reading reduced")
         return bare(
             t("collectives.title", lang, trace=trace.title),
             t("collectives.none", lang),
@@ -109,6 +114,13 @@ def register(app: Dash, library: Library) -> None:
             unit,
             drawn,
         )
+
+    @callback(app, Output("collectives-sums", "children"), now[0], now[2], State("route", "data"))
+    def show_sums(step: int | None, _live: Live | None, route: Route) -> list[Component]:
+        view = view_of(route)
+        trace = library.open(view.trace)
+        number = shown_step(trace, step) or 0
+        return sums_told(sums(trace, number), number, view)
 
     drawn = Output("collectives-drawn", "data")  # so that Dash asks only where the page is
     seen = [Input("collectives-picture", "data"), Input("sel", "data")]

@@ -131,7 +131,7 @@ def _pick(place: int, options: Sequence[Mapping[str, str]], view: View) -> Compo
 
 def _loss_card(found: Comparison, lang: Lang) -> Component:
     title = t("compare.loss.title", lang)
-    lines = [run.loss.main for run in found.runs if run.loss.main]
+    lines = [run.loss.mean for run in found.runs if run.loss.mean]
     if not lines:
         return card(title, html.P(t("compare.none.loss", lang)), name="loss")
     body = chart("compare-loss", t("compare.loss.says", lang))
@@ -140,7 +140,7 @@ def _loss_card(found: Comparison, lang: Lang) -> Component:
 
 def _loss_note(found: Comparison, lines: Sequence[Sequence[Point]], lang: Lang) -> str:
     """How far apart the losses are; which runs have none."""
-    without = [run.letter for run in found.runs if not run.loss.main]
+    without = [run.letter for run in found.runs if not run.loss.mean]
     missing = [t("compare.loss.missing", lang, runs=listed(without, lang))] if without else []
     gap = largest_gap(lines) if len(lines) > 1 else None
     if gap is None:
@@ -149,7 +149,9 @@ def _loss_note(found: Comparison, lines: Sequence[Sequence[Point]], lang: Lang) 
         apart = [t("compare.loss.gap", lang, gap=f"{gap[1]:.2g}", step=f"{gap[0]:,}")]
     else:
         apart = [t("compare.loss.equal", lang)]
-    return listed([*apart, *missing], lang)
+    several = any(len(run.loss.lines) > 1 for run in found.runs)
+    means = [t("compare.loss.mean", lang)] if several else []
+    return listed([*means, *apart, *missing], lang)
 
 
 def _told(found: Comparison, lang: Lang) -> Component:
@@ -184,7 +186,7 @@ def register(app: Dash, library: Library) -> None:
     def show_loss(step: int | None, route: Route, theme: str) -> Any:
         view = view_of(route)
         runs = _compared(library, view).runs
-        lines = {run.letter: run.loss.main for run in runs if run.loss.main}
+        lines = {run.letter: run.loss.mean for run in runs if run.loss.mean}
         words = {"steps": t("shell.header.steps", view.lang), "loss": t("summary.loss", view.lang)}
         return compared_losses(lines, step, as_theme(theme), words)
 

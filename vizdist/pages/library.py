@@ -110,7 +110,7 @@ def _measured(seen: Overview, scale: Scale, lang: Lang) -> list[Component | str]
     """Loss, times and bytes of steps; a trace without steps has none of them."""
     if not seen.durations_ns:
         return [html.Span("–", className="hint"), step_dots((), scale, lang), "–"]
-    loss, times = loss_line(seen.losses, lang), step_dots(seen.durations_ns, scale, lang)
+    loss, times = loss_line(seen.loss, lang), step_dots(seen.durations_ns, scale, lang)
     return [loss, times, str(size(seen.step_bytes))]
 
 

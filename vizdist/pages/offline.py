@@ -19,7 +19,7 @@ from vizdist.analysis.cache_strips import cache_strips
 from vizdist.analysis.call_sequence import call_sequence
 from vizdist.analysis.held_steps import Held, held_steps
 from vizdist.analysis.keys import edge_of
-from vizdist.analysis.loss_curve import loss_curve
+from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.mailbox import crosses, mailbox
 from vizdist.analysis.mechanisms.calls import methods_of, methods_of_run
 from vizdist.analysis.replay import replay_of
@@ -35,6 +35,7 @@ from vizdist.components.link_matrix import link_matrices
 from vizdist.components.mailbox_list import mailbox_list
 from vizdist.components.markup import markup
 from vizdist.components.one_file import document
+from vizdist.components.run_pictures import loss_says
 from vizdist.components.stands_out import stands_out_list
 from vizdist.components.view import View
 from vizdist.figures import spark
@@ -255,9 +256,8 @@ def _fill_summary(body: Component, trace: Trace, step: int, lang: Lang) -> None:
         caption = t("summary.caption", lang, task=row.task, count=row.count)
         body["summary-caption"].children = caption
         body["summary-columns"] = _columns(row.splits, step)
-    losses = [loss for _, loss in loss_curve(trace).main]
-    if losses:
-        body["summary-loss"] = _loss(losses, lang)
+    if (curve := loss_curve(trace)).mean:
+        body["summary-loss"] = _loss(curve, lang)
 
 
 def _rendezvous(trace: Trace, step: StepInfo, lang: Lang) -> Iterator[tuple[str, Children]]:
@@ -277,12 +277,10 @@ def _rendezvous(trace: Trace, step: StepInfo, lang: Lang) -> Iterator[tuple[str,
     yield "run", call_table(methods_of_run(trace), lang)
 
 
-def _loss(losses: Sequence[float], lang: Lang) -> Component:
-    values = {"first": f"{losses[0]:.3f}", "last": f"{losses[-1]:.3f}"}
-    mask = {"maskImage": spark.line(losses, *LOSS_PX)}
+def _loss(curve: LossCurve, lang: Lang) -> Component:
+    mask = {"maskImage": spark.line([loss for _, loss in curve.mean], *LOSS_PX)}
     line = html.Span(className="mask ink", style=mask)
-    said = says(t("summary.loss_says", lang, **values))
-    return html.Div(line, className="spark", role="img", **said)
+    return html.Div(line, className="spark", role="img", **says(loss_says(curve, lang)))
 
 
 def _columns(splits: Sequence[TaskSplit], step: int) -> Component:

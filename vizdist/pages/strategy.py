@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 
 from vizdist.analysis.replicas import builds, mechanisms, overlap, works
 from vizdist.analysis.steps import clients_of, shown_step
+from vizdist.analysis.variables import variables
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, bare, card, says
 from vizdist.components.strategy_cards import (
@@ -79,7 +80,7 @@ def register(app: Dash, library: Library) -> None:
         rows = works(trace, requests)
         made, side = builds(trace), overlap(rows)
         return (
-            headline(trace, made, rows, lang),
+            headline(trace, made, rows, variables(trace, number), lang),
             facts(trace, requests, lang),
             build_sentence(made, lang),
             t("strategy.run.says", lang, step=f"{number:,}", share=f"{100 * side.share:.0f}"),

@@ -20,6 +20,7 @@ from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, card, icon, link, rich, swatch
 from vizdist.components.charts import chart
 from vizdist.components.proof import evidence, proof, span_id
+from vizdist.components.run_pictures import loss_says
 from vizdist.components.split_bar import split_bars
 from vizdist.components.view import Live, Route, View, view_of
 from vizdist.components.what_went_wrong import wrong_card
@@ -52,7 +53,7 @@ def layout(library: Library, view: View) -> Component:
         return html.Div([*parts, *names], className="reading summary plain", **waits)
     told = html.Div(parts, id="summary-told", className="as-one")
     side = [_bytes_card(seen.moved, view.lang)]
-    if seen.loss.main:
+    if seen.loss.mean:
         side.append(_loss_card(seen.loss, view.lang))
     return html.Div(
         [told, _step_card(trace, view.lang), html.Div(side, className="side")],
@@ -209,8 +210,7 @@ def _bytes(moved: BytesMoved, lang: Lang) -> list[Component]:
 
 
 def _loss_card(loss: LossCurve, lang: Lang) -> Component:
-    values = {"first": f"{loss.main[0][1]:.3f}", "last": f"{loss.main[-1][1]:.3f}"}
-    body = chart("summary-loss", t("summary.loss_says", lang, **values))
+    body = chart("summary-loss", loss_says(loss, lang))
     return card(t("summary.loss", lang), body, name="loss")
 
 

@@ -10,13 +10,16 @@ import pytest
 import torch
 
 from tests.clusters import TestCluster, running_cluster
+from tests.rpc.tasks import eventually
 from tests.runtime.graphs import CLUSTER, PS_0, WORKER_0, WORKER_1
 from tests.runtime.loops import at, choice
 from tracer.model.graph import Graph, Node
 from tracer.model.graph_builder import GraphBuilder
 from tracer.ops.kernel import Cancel, Done, Kernel, OpContext, OpDef, OpError
 from tracer.ops.registry import lookup
+from tracer.runtime import turn
 from tracer.runtime.interfaces import StepError
+from tracer.runtime.queue_run import QueueRun
 
 Start = Callable[..., TestCluster]
 
@@ -91,6 +94,40 @@ def test_a_kernel_waits_while_others_run(start_cluster: Start) -> None:
     assert op.end > neg.start
 
 
+def test_what_a_kernel_tells_other_tasks_leaves_before_more_is_computed(
+    start_cluster: Start,
+) -> None:
+    told: list[str] = []
+
+    def bind_tell(_node: Node, _context: OpContext) -> Kernel:
+        def tell(done: Done, x: torch.Tensor) -> None:
+            turn.at_end(lambda: told.append("left"))
+            turn.run(lambda: done(x))
+
+        return tell
+
+    def bind_compute(_node: Node, _context: OpContext) -> Kernel:
+        def compute(x: torch.Tensor) -> torch.Tensor:
+            told.append("computed")
+            return x
+
+        return compute
+
+    ops = {
+        "Square": OpDef("Square", bind_tell, is_async=True),
+        "Neg": OpDef("Neg", bind_compute),
+    }
+    b = GraphBuilder()
+    with b.device(at(PS_0)):
+        x = b.placeholder([2], name="x")
+        b.op("Square", x, name="got", T="float32")
+        b.op("Neg", x, name="given", T="float32")
+    cluster = start_cluster(CLUSTER, lookup=lambda name: ops.get(name) or lookup(name))
+    session = cluster.session(b.graph())
+    session.run(["got:0", "given:0"], {"x:0": torch.ones(2)})
+    assert told == ["left", "computed"]
+
+
 def test_what_nobody_waits_for_runs_before_a_kernel_has_ended(start_cluster: Start) -> None:
     """Of one device: what comes before it, beside it, and after it."""
     mailbox = Mailbox()
@@ -156,6 +193,26 @@ def test_what_a_kernel_was_given_is_let_go_when_it_ends(start_cluster: Start) ->
         assert [ref() for ref in given] == [None]
     finally:
         gc.enable()
+
+
+def queue_runs() -> list[object]:
+    return [each for each in gc.get_objects() if issubclass(type(each), QueueRun)]
+
+
+def test_a_run_from_the_queue_is_let_go_when_it_ends() -> None:
+    """No gc need find it, with all values of its step."""
+    with running_cluster("near", CLUSTER, executor="queue") as cluster:
+        b = GraphBuilder()
+        with b.device(at(PS_0)):
+            b.op("Neg", b.const([7.0]), name="given", T="float32")
+        session = cluster.session(b.graph())
+        gc.collect()
+        gc.disable()
+        try:
+            session.run("given:0")
+            eventually(lambda: not queue_runs(), "the run is gone")  # from its thread's frames too
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])

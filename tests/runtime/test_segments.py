@@ -102,12 +102,27 @@ def test_an_asynchronous_kernel_is_begun_by_a_segment_and_awaited_by_others() ->
         for segment in cut.segments
     ]
     assert told == [
-        (["a", "b", "c", "give", "one", "take"], 0),
+        (["a", "take"], 0),
+        (["b", "c", "give", "one"], 1),
         (["put", "twice"], 2),  # what was taken, and the segment that has the queue
         (["end"], 1),
     ]
     waiting = {nodes[at].name: segments for at, segments in cut.waiting.items()}
-    assert waiting == {"take": (1,), "give": (), "put": (2,)}
+    assert waiting == {"take": (2,), "give": (), "put": (3,)}
+
+
+def test_a_segment_ends_where_it_has_begun_asynchronous_kernels() -> None:
+    b = GraphBuilder()
+    form: dict[str, Any] = {"component_types": ["float32"], "shapes": [[]]}
+    queue = b.op("FIFOQueueV2", name="queue", capacity=2, **form)
+    for name in ("take", "more"):
+        b.op("QueueDequeueV2", queue, name=name, **form)
+    first = b.op("Neg", b.op("Neg", b.const(1.0, name="c"), name="n1", T="float32"), name="n2")
+    b.op("Neg", first, name="n3", T="float32")
+    nodes = prepared(b.graph()).nodes
+    cut = cut_into_segments(nodes)
+    told = [([nodes[at].name for at in one.nodes], one.successors) for one in cut.segments]
+    assert told == [(["queue", "take", "more"], ()), (["c", "n1", "n2", "n3"], ())]
 
 
 def test_what_is_packed_for_a_collective_is_given_before_all_else_is_computed() -> None:

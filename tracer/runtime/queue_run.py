@@ -63,8 +63,9 @@ class QueueRun:
         self.waits: set[Wait[Place]] = set()
         self.lock = threading.Lock()
         self.is_busy = False
-        gpu = partition.device.gpu
-        self.work = gpu.on_stream(self.process) if gpu else self.process
+        gpu, process = partition.device.gpu, QueueRun.process
+        self.process_here = gpu.on_stream(process) if gpu else process  # that knows no run
+        self.until = 0  # when a slice ends, in ns
 
     def start(self, when: int = 0) -> None:
         if (
@@ -85,9 +86,16 @@ class QueueRun:
             self.is_busy = True
         turn.run(self.work)
 
+    def work(self) -> None:
+        self.process_here(self)
+
     def process(self) -> None:
-        """Runs what is ready; a long piece goes on in the device's thread, in slices."""
-        until = time.perf_counter_ns() + SLICE_NS
+        """Runs what is ready; a long piece goes on in the device's thread, in slices.
+
+        A slice that has begun an asynchronous kernel ends, so that what the kernel tells other
+        tasks leaves before more is computed.
+        """
+        self.until = time.perf_counter_ns() + SLICE_NS
         inbox, ready = self.inbox, self.flow.ready
         while True:
             if inbox:
@@ -96,7 +104,10 @@ class QueueRun:
                 self.visit(*ready.popleft())
             elif self.rests():
                 return
-            if time.perf_counter_ns() > until:
+            if not self.until:
+                turn.run(self.work)
+                return
+            if time.perf_counter_ns() > self.until:
                 self.partition.device.thread.submit(self.work)
                 return
 
@@ -190,6 +201,7 @@ class QueueRun:
         """Begins an asynchronous kernel."""
         wait = Wait(self, (item, iteration), ready, self.opened(item, iteration))
         self.waits.add(wait)
+        self.until = 0
         try:
             wait.goes_on(item.node.kernel(wait, *self.inputs(item, iteration)))
         except Exception as error:  # noqa: BLE001 (kernels may raise anything)

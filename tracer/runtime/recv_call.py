@@ -44,5 +44,6 @@ class FreeCalls:
 
     def give_back(self, call: RecvCall) -> None:
         """Once its answer is here, and not before: a late one would be taken for the next's."""
+        del call.done  # it knows its run, and so all values of a step that may be long over
         if len(self._free) < FREE_CALLS:
             self._free.append(call)

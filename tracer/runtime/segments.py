@@ -5,11 +5,15 @@ segment starts when the last wait and the last other segment it reads from are t
 server's partition reads and sends at once and applies when gradients come. Sets of needs are bit
 masks, one bit a wait. A node's needs contain those of its inputs, so segments never wait in a
 circle.
+
+Where a segment has begun asynchronous kernels it ends, and what else needs the same is another one:
+what a kernel tells other tasks leaves between two segments, and so before more is computed.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from tracer.runtime.prepared import Kind, PreparedNode
 
@@ -83,7 +87,9 @@ _Sources = set[tuple[int, int]]  # what a segment needs: (_WAIT, position) or (_
 def _homes(nodes: Sequence[PreparedNode]) -> dict[int, int]:
     """Position → segment number, of all but `_Recv`s; segments in order of their first node."""
     needs: list[int] = []
-    numbers: dict[int, int] = {}
+    numbers = count()
+    growing: dict[int, int] = {}  # needs → the segment that takes the next node
+    begins: set[int] = set()  # the needs of those that have begun kernels
     home: dict[int, int] = {}
     num_waits = 0
     for position, node in enumerate(nodes):
@@ -91,7 +97,13 @@ def _homes(nodes: Sequence[PreparedNode]) -> dict[int, int]:
         for before in node.after:
             mask |= needs[before]
         if node.kind is not Kind.RECV:
-            home[position] = numbers.setdefault(mask, len(numbers))
+            is_async = node.kind is Kind.ASYNC
+            if mask not in growing or (mask in begins and not is_async):
+                growing[mask] = next(numbers)
+                begins.discard(mask)
+            if is_async:
+                begins.add(mask)
+            home[position] = growing[mask]
         if node.kind in WAITS:
             mask |= 1 << num_waits
             num_waits += 1

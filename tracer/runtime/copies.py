@@ -7,7 +7,8 @@ says whether they still agree; so a step that is recorded tells them when all of
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,8 @@ MOST_BYTES = 4 << 20  #: printed of all copies in a step: more would cost it man
 
 #: what a tensor on the host hands to zlib without another op
 _BUFFERS = frozenset({torch.float32, torch.float64, torch.int32, torch.int64})
+
+_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Copy(NamedTuple):
@@ -57,31 +60,36 @@ class Copies:
 
         So are the largest variables, all copies of each, where together they are too large.
         """
-        now = [(copy, copy.variable.value, copy.variable.version) for copy in self._copies]
-        sizes = Counter[str]()
-        for copy, value, _ in now:
-            sizes[copy.of] += 0 if value is None else value.nbytes
-        printed = smallest(sizes, MOST_BYTES)
         with self._recorder.span("variable.copies", context, lane="worker") as span:
             if not span.span:  # not at this --detail
                 return
+            now = [(copy, copy.variable.value, copy.variable.version) for copy in self._copies]
+            sizes = tuple((copy.of, 0 if value is None else value.nbytes) for copy, value, _ in now)
+            printed = smallest(sizes, MOST_BYTES)
             told = [
                 [copy.name, copy.device, version, fingerprint(value), *_scalar(value)]
                 for copy, value, version in now
                 if value is not None and copy.of in printed
             ]
-            span.set("vizdist.variable.copies", json.dumps(told, separators=(",", ":")))
+            span.set("vizdist.variable.copies", _json(told))
 
 
-def smallest(sizes: Mapping[str, int], most: int) -> set[str]:
-    """As many as fit into `most` together; of equal ones the first by name, on every worker."""
+@lru_cache(64)  # of a graph they are the same in every step, and a step is to be short
+def smallest(copies: tuple[tuple[str, int], ...], most: int) -> frozenset[str]:
+    """As many variables as fit into `most`, each with all its copies; bytes are of each copy.
+
+    Of equal ones the first by name, on every worker.
+    """
+    sizes = Counter[str]()
+    for name, num_bytes in copies:
+        sizes[name] += num_bytes
     chosen: set[str] = set()
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
         most -= sizes[name]
         if most < 0:
             break
         chosen.add(name)
-    return chosen
+    return frozenset(chosen)
 
 
 def fingerprint(value: torch.Tensor) -> str:

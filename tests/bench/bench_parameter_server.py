@@ -2,7 +2,8 @@
 
 Both sides: one ps, one or two workers, each task a process, a client process that dials the
 workers. TensorFlow talks gRPC; ours gRPC or local sockets; untraced, and with every step traced
-(TensorFlow: FULL_TRACE). Run `make bench`, which installs TensorFlow into an environment of its
+(TensorFlow: FULL_TRACE). `2-sync`: both workers' gradients make one update (TensorFlow:
+SyncReplicasOptimizer). Run `make bench`, which installs TensorFlow into an environment of its
 own, or set VIZDIST_TENSORFLOW_PYTHON. Arguments: rounds, then variants (`1`, `2-traced` …).
 """
 
@@ -19,7 +20,7 @@ from tests.bench.peers import ours, tensorflow
 ROUNDS, SECONDS = 20, 1.0
 LOOP_STEPS = 2000
 TRANSPORTS = ("grpc", "local")
-VARIANTS = ("1", "2", "1-traced", "2-traced")
+VARIANTS = ("1", "2", "1-traced", "2-traced", "2-sync")
 
 
 def in_worker_loop(workers: str, transport: str) -> dict[str, float]:

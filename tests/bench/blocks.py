@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 
@@ -41,6 +42,20 @@ def drive(
         thread.join()
     took = time.perf_counter() - began
     return {"steps": sum(counts), "seconds": took, "cpu_seconds": cpu() - before}
+
+
+def at_once(works: Sequence[Callable[[], object]]) -> Callable[[], None]:
+    """One piece of work: all of these side by side, until the last has ended."""
+    first, *others = works
+    pool = ThreadPoolExecutor(len(others))
+
+    def work() -> None:
+        running = [pool.submit(other) for other in others]
+        first()
+        for one in running:
+            one.result()
+
+    return work
 
 
 class Peer:

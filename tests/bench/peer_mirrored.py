@@ -1,7 +1,8 @@
 """Our side of the mirrored benchmark: digits MLP 64-32-10, half of a batch of 64 a device.
 
-Two devices in this process, as a task of `tracer run` has them. A variant is what sums gradients:
-`ring`, `reduce_to_one` … Untraced; the batch stays, and the loss is fetched.
+Two devices in this process, as a task of `tracer run` has them. A variant is what sums gradients
+(`ring`, `reduce_to_one` …), or `central_storage`. Untraced; the batch stays, and the loss is
+fetched.
 """
 
 import time
@@ -18,6 +19,7 @@ from tracer.rpc.channels import NOT_SAMPLED
 from tracer.runtime.interfaces import MasterInterface
 from tracer.runtime.session import Session
 from tracer.server import LocalServer, ServerConfig
+from tracer.strategies.central_storage import CentralStorage
 from tracer.strategies.distributed_step import DistributedStep
 from tracer.strategies.distribution import Building
 from tracer.strategies.mirrored import Mirrored
@@ -28,12 +30,14 @@ TASK = TaskName("worker", 0)
 DEVICES = ("cpu:0", "cpu:1")
 
 
-def built(cross_device_ops: str) -> tuple[DistributedStep, tuple[Tensor, ...]]:
+def built(variant: str) -> tuple[DistributedStep, tuple[Tensor, ...]]:
     """The step, and what it is fed."""
-    strategy, workload = Mirrored(), digits_mlp.workload()
+    is_central, workload = variant == CentralStorage.name, digits_mlp.workload()
+    strategy = CentralStorage() if is_central else Mirrored()
     x, y = next(workload.batches(0, 0, 1))
     batches = list(zip(x.chunk(len(DEVICES)), y.chunk(len(DEVICES)), strict=True))
-    options = values_of(strategy.options, {"cross_device_ops": cross_device_ops})
+    asked = {} if is_central else {"cross_device_ops": variant}
+    options = values_of(strategy.options, asked)
     site = Site(TASK, strategy.cluster(Topology()), DEVICES, options)
     capture = workload.step_capture(0)
     steps = [capture.step(batches[0])] * len(DEVICES)
@@ -41,8 +45,8 @@ def built(cross_device_ops: str) -> tuple[DistributedStep, tuple[Tensor, ...]]:
     return step, step.feed(batches, [0] * len(DEVICES))
 
 
-def step_of(master: MasterInterface, cross_device_ops: str) -> Callable[[], object]:
-    step, feeds = built(cross_device_ops)
+def step_of(master: MasterInterface, variant: str) -> Callable[[], object]:
+    step, feeds = built(variant)
     session = Session(master, step.graph)
     session.run(step.init)
     return partial(session.make_callable((step.train, step.loss), step.feeds), *feeds)

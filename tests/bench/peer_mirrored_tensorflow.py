@@ -1,7 +1,8 @@
 """TensorFlow's side of the mirrored benchmark: MirroredStrategy on two logical CPUs.
 
 A tf.function a step: the loss, its gradient, their sum, plain SGD. Variants are what sums
-gradients: `default`, `reduce_to_one`, `hierarchical_copy`. Runs where tensorflow-cpu is.
+gradients (`default`, `reduce_to_one`, `hierarchical_copy`), or `central_storage`:
+CentralStorageStrategy. Runs where tensorflow-cpu is.
 """
 
 import itertools
@@ -31,8 +32,14 @@ def share_of(values, context):
     return tf.constant(values[replica * rows : (replica + 1) * rows])
 
 
+def strategy_of(variant):
+    if variant == "central_storage":
+        return tf.distribute.experimental.CentralStorageStrategy(DEVICES, DEVICES[0])
+    return tf.distribute.MirroredStrategy(DEVICES, CROSS_DEVICE_OPS[variant]())
+
+
 def step_of(variant):
-    strategy = tf.distribute.MirroredStrategy(DEVICES, CROSS_DEVICE_OPS[variant]())
+    strategy = strategy_of(variant)
     random = np.random.RandomState(0)
     shapes = [shape for pair in itertools.pairwise(SIZES) for shape in (pair, pair[1:])]
     with strategy.scope():
@@ -51,14 +58,16 @@ def step_of(variant):
             logits = tf.nn.relu(x @ w0 + b0) @ w1 + b1
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
             loss = tf.reduce_sum(losses) / BATCH
-        context = tf.distribute.get_replica_context()
-        return loss, context.all_reduce("SUM", tape.gradient(loss, variables))
+        return loss, tape.gradient(loss, variables)
 
     @tf.function
     def step(x, y):
         losses, gradients = strategy.run(replica_step, (x, y))
-        for variable, gradient in zip(variables, gradients, strict=True):
-            strategy.extended.update(variable, lambda v, g: v.assign_sub(RATE * g), (gradient,))
+        sums = strategy.extended.batch_reduce_to(
+            tf.distribute.ReduceOp.SUM, list(zip(gradients, variables, strict=True))
+        )
+        for variable, total in zip(variables, sums, strict=True):
+            strategy.extended.update(variable, lambda v, g: v.assign_sub(RATE * g), (total,))
         return strategy.reduce("SUM", losses, axis=None)
 
     return lambda: step(*fed)

@@ -2,8 +2,9 @@
 
 The same work as peer_tensorflow: each step the client sends the batch with RunStep and fetches the
 loss. Variants are `1` or `2` (workers that step at once) and `1-traced`, `2-traced`, which record
-every step; `1KB` and `64MB` are steps that read a variable of that size from the ps. A collector
-runs all the time. PEER_TRANSPORT says how the processes talk, PEER_DETAIL what is recorded.
+every step; `2-sync`, two workers whose mean gradients make one update; `1KB` and `64MB` are steps
+that read a variable of that size from the ps. A collector runs all the time. PEER_TRANSPORT says
+how the processes talk, PEER_DETAIL what is recorded.
 """
 
 import json
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,12 +21,13 @@ from pathlib import Path
 import psutil
 import torch
 
-from tests.bench.blocks import drive, serve_blocks
+from tests.bench.blocks import at_once, drive, serve_blocks
 from tests.built import graph_alone
 from tracer.capture_graph.capture import CapturedStep
 from tracer.launch.environment import process_settings
 from tracer.model.cluster import ClusterSpec, TaskName
 from tracer.model.graph_builder import GraphBuilder
+from tracer.model.option import values_of
 from tracer.model.step import SpanContext, trace_of_step
 from tracer.model.trace_folder import Manifest
 from tracer.record.collector import start_collector
@@ -34,7 +37,9 @@ from tracer.record.recorder import Recorder
 from tracer.rpc.master_stub import RemoteMaster
 from tracer.runtime.session import Session, Tracing
 from tracer.server import Server, ServerConfig
+from tracer.strategies.distribution import Building
 from tracer.strategies.parameter_server_v1 import ParameterServerV1
+from tracer.strategies.strategy import Site
 from tracer.workloads import digits_mlp
 
 WORKLOAD = digits_mlp.workload()
@@ -42,6 +47,7 @@ TASKS = (TaskName("ps", 0), TaskName("worker", 0), TaskName("worker", 1))
 NOT_SAMPLED = SpanContext(0, 1, sampled=False)
 SCRATCH = "PEER_SCRATCH"  #: environment: folder of the rings
 DETAIL = os.environ.get("PEER_DETAIL", "op")
+SYNC = "2-sync"
 SIZES = {"1KB": 1 << 10, "64MB": 64 << 20}
 
 
@@ -114,6 +120,24 @@ class Client:
         return trace_of_step("bench", str(self._worker), number, sampled=self.is_traced)
 
 
+def lock_step(captured: CapturedStep, cluster: ClusterSpec) -> Callable[[], object]:
+    """A step of both workers: with `sync=true` none ends without the other's gradients."""
+    strategy = ParameterServerV1()
+    options = values_of(strategy.options, {"sync": "true"})
+    steps: list[Callable[[], object]] = []
+    for task in TASKS[1:]:
+        site = Site(task, cluster, ("cpu:0",), options)
+        built = strategy.build([captured], [1.0], site, Building())
+        session = Session(RemoteMaster(cluster.address(task), sockets=sockets()), built.graph)
+        if task.index == 0:
+            session.run(built.init)
+        session.run(built.local_init)
+        call = session.make_callable((built.loss, built.train), built.feeds)
+        batch = next(WORKLOAD.batches(0, task.index, 2))
+        steps.append(partial(call, *built.feed([batch], [0])))
+    return at_once(steps)
+
+
 def pull_of(num_bytes: int, cluster: ClusterSpec) -> Callable[[], object]:
     """A step in which worker:0 reads a float32 variable of the ps, and nothing is fetched."""
     b = GraphBuilder()
@@ -147,22 +171,25 @@ def main() -> None:
     recorder = Recorder(scratch, "client", detail=DETAIL)
     clients = [Client(captured, cluster, task, recorder) for task in TASKS if task.job == "worker"]
 
-    pulls = {name: pull_of(size, cluster) for name, size in SIZES.items()}
+    alone = {name: pull_of(size, cluster) for name, size in SIZES.items()}
     pids = [os.getpid(), collector.pid, *(server.pid for server in servers)]
 
     def block(variant: str, seconds: float) -> Mapping[str, float]:
+        if variant == SYNC and variant not in alone:
+            alone[variant] = lock_step(captured, cluster)
+            drive([alone[variant]], seconds, time.process_time)
         workers, _, traced = variant.partition("-")
         for client in clients:
             client.is_traced = bool(traced)
-        steps = [pulls[variant]] if variant in pulls else [c.step for c in clients[: int(workers)]]
+        steps = [alone[variant]] if variant in alone else [c.step for c in clients[: int(workers)]]
         return drive(steps, seconds, partial(cpu_seconds, pids))
 
     for _ in range(50):
         for client in clients:
             client.step()
-        pulls["1KB"]()
+        alone["1KB"]()
     for _ in range(5):
-        pulls["64MB"]()
+        alone["64MB"]()
     serve_blocks(block)
     for server in servers:
         server.kill()

@@ -261,7 +261,9 @@ export class BarPainter {
   call(i, x, w) {
     if (x < this.called || x < 0) return;
     const ground = { text: this.theme.ink, chip: this.theme.panel };
-    this.write([this.nameOf(i)], ground, x + w, CALLED_PX);
+    const wide = Math.min(CALLED_PX, textWidth(this.ctx, this.nameOf(i), font(11.5, 600)) + 14);
+    const isLast = x + w + wide > this.width; // then before it
+    this.write([this.nameOf(i)], ground, isLast ? x - wide - 6 : x + w, wide);
     this.called = x + w + CALLED_PX;
   }
 

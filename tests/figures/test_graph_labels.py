@@ -1,6 +1,7 @@
 """No two tiles of a box, and no two wires, are called the same and are not."""
 
 from tests.figures.test_graph_stage import PS, WORKER, row
+from tracer.model.graph import CONTROL_LOOP
 from vizdist.figures.graph_labels import told_apart
 from vizdist.figures.graph_tiles import tiles_of
 from vizdist.figures.partitioned_graph import graph_payload
@@ -52,3 +53,11 @@ def test_wires_of_two_loops_are_told_apart() -> None:
     uncut = [one._replace(partition="") for one in rows]
     wires = graph_payload({"placed": uncut}, "placed")["wires"]
     assert sorted(wire["label"] for wire in wires) == ["inner/LoopCond", "outer/LoopCond"]
+
+
+def test_nodes_of_a_control_loop_keep_their_ops_as_names() -> None:
+    names = [f"{CONTROL_LOOP}loop/{end}" for end in ("NextIteration_1", "NextIteration_2")]
+    rows = [row(name, "Merge", device=PS) for name in (*names, "loop/Merge")]
+    stage = tiles_of({"placed": rows}, "placed")
+    assert [stage.labels[name] for name in names] == ["Merge", "Merge"]
+    assert stage.labels["loop/Merge"] == "loop/Merge"

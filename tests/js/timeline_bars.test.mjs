@@ -122,6 +122,8 @@ test("what failed is named beside its bar where that is too narrow for its name"
   assert.deepEqual(texts, ["…fc1/weight/Read_S1"]);
   const many = [0, 20, 40].map((at) => ({ ...failed, start: 100 + at }));
   assert.equal(paint(tileOf(many), { from: 0, to: 1000 }).texts.length, 1); // no name on another
+  const last = paint(tileOf([{ ...failed, start: 990 }]), { from: 0, to: 1000 });
+  assert.equal(last.texts.length, 1); // before its bar, where the canvas ends behind it
 });
 
 test("every hue has a fill, an outline and a text colour", () => {

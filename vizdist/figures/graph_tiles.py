@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tracer.model.graph import CONTROL_LOOP
 from tracer.model.graph_table import NodeRow
 from vizdist.analysis.node_measures import NOTHING_MEASURED, StepMeasures
 from vizdist.analysis.scopes import FRAME, label_of, parse, scope_label, scope_of, shared_scope
@@ -206,6 +207,8 @@ def _path(graph: StageGraph, group: Group) -> str:
         scopes = [scope_of(name, MOST_DEPTH) for name in group.members]
         return folded.name if folded and is_loop(group) else shared_scope(scopes)
     name = graph.nodes[group.members[0]].name
+    if name.startswith(CONTROL_LOOP):  # named after an edge that it is not about
+        return short_name(graph.nodes[group.members[0]])
     is_read = graph.looks[group.members[0]].kind == "read"
     return name.removesuffix("/Read").removesuffix("/read") if is_read else name
 

@@ -21,7 +21,7 @@ def trace(captured: Callable[..., Path]) -> Trace:
 
 
 def href(way: Component) -> str:
-    return str(way.to_plotly_json()["props"]["href"])
+    return str(vars(way)["href"])
 
 
 def test_a_sum_tells_what_came_from_other_devices_and_where_it_was_sent(trace: Trace) -> None:

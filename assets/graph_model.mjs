@@ -176,8 +176,10 @@ function resolveName(model, type, name) {
   const asked = type === "edge" ? name.split("→") : [edgeOf(name)];
   for (const wire of model.payload.wires) {
     if (name === wire.id) return { wire: wire.id };
-    const part = wire.parts.find((one) => [one.id, one.send, one.recv, edgeOf(one.key)]
-      .some((known) => known && asked.includes(known)));
+    const part = wire.parts.find(
+      ({ id, send, recv, carriers = [], key }) => [id, send, recv, ...carriers, edgeOf(key)]
+        .some((known) => known && asked.includes(known)),
+    );
     if (part) return wire.parts.length > 1 ? { wire: wire.id, part: part.id } : { wire: wire.id };
   }
   return null;

@@ -1,8 +1,12 @@
 """No two tiles of a box, and no two wires, are called the same and are not."""
 
+from tests.figures.golden_stages import device_rows
 from tests.figures.test_graph_stage import PS, WORKER, row
 from tracer.model.graph import CONTROL_LOOP
+from vizdist.analysis.node_measures import NOTHING_MEASURED
+from vizdist.figures.graph_facts import PairFacts, facts_of
 from vizdist.figures.graph_labels import told_apart
+from vizdist.figures.graph_stage import read_stage
 from vizdist.figures.graph_tiles import tiles_of
 from vizdist.figures.partitioned_graph import graph_payload
 
@@ -61,3 +65,14 @@ def test_nodes_of_a_control_loop_keep_their_ops_as_names() -> None:
     stage = tiles_of({"placed": rows}, "placed")
     assert [stage.labels[name] for name in names] == ["Merge", "Merge"]
     assert stage.labels["loop/Merge"] == "loop/Merge"
+
+
+def test_a_span_of_what_carries_a_control_edge_leads_to_its_pair() -> None:
+    rows = device_rows("viii_mlp_ref_2ps__grpc")
+    graph = read_stage("device", rows)
+    carried = [pair for pair in graph.pairs if pair.carriers]
+    assert carried
+    for pair in carried:
+        found = facts_of(graph, {"device": rows}, NOTHING_MEASURED, [pair.carriers[1]])
+        assert isinstance(found, PairFacts)
+        assert found.recv == pair.recv

@@ -75,6 +75,17 @@ test("a selection of any kind leads to the same thing", () => {
   assert.equal(graph.resolve(model, null), null);
 });
 
+test("what carries a control edge, and has no tile, is its wire", () => {
+  const wire = payload.wires.find(({ parts: [part] }) => part.carriers.length);
+  const [{ carriers, spans }] = wire.parts;
+  for (const id of carriers) {
+    assert.deepEqual(graph.resolve(model, { type: "node", id }), { wire: wire.id });
+  }
+  for (const id of spans) {
+    assert.deepEqual(graph.resolve(model, { type: "span", id }), { wire: wire.id });
+  }
+});
+
 test("a selected op lights what it exchanges values with, and nothing else", () => {
   const name = "train/update_w1/ApplyGradientDescent";
   const found = graph.resolve(model, { type: "node", id: name });

@@ -157,17 +157,19 @@ def _wire(
 
 def _part(pair: PairEdge, measures: StepMeasures) -> Json:
     """One pair of a wire; what spans say of it where there are any."""
-    send, recv = (measures.nodes.get(name, Measured()) for name in (pair.send, pair.recv))
+    ends = (pair.send, pair.recv, *pair.carriers)
+    send, recv, *carriers = (measures.nodes.get(name, Measured()) for name in ends)
     return {
         "id": pair.id,
         "send": pair.send,
         "recv": pair.recv,
+        "carriers": list(pair.carriers),
         "src": pair.src,
         "dsts": pair.dsts,
         "label": pair.label,
         "bytes": 0 if pair.control else max(recv.bytes, 0) or pair.num_bytes,
         "wait": recv.wait,
         "time": recv.transfer,
-        "spans": [send.span, recv.span],
+        "spans": [one.span for one in (send, recv, *carriers)],
         "key": recv.key or send.key,
     }

@@ -156,7 +156,8 @@ def facts_of(
         if name in tiles:
             return _node_facts(graph, stages, measures, name)
         for pair in graph.pairs:
-            known = (pair.id, pair.send, pair.recv, _of_edge(_key(measures, pair)))
+            ends = (pair.send, pair.recv, *pair.carriers)
+            known = (pair.id, *ends, _of_edge(_key(measures, pair)))
             if _of_edge(name) in known:
                 return _pair_facts(graph, measures, pair)
         if scope := _folded_facts(graph, stages, measures, name):

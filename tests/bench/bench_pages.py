@@ -4,6 +4,7 @@ The budget is 2 s. The first open of a fresh browser, which fetches and compiles
 told apart from later ones.
 """
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -57,8 +58,8 @@ def seconds_to_drawn(browser: BrowserContext, url: str, drawn: str) -> float:
         tab.close()
 
 
-def measured(browser: BrowserContext, url: str, drawn: str) -> dict[str, object]:
-    first, *later = (seconds_to_drawn(browser, url, drawn) for _ in range(OPENS))
+def measured(browser: BrowserContext, url: str, drawn: str, opens: int) -> dict[str, object]:
+    first, *later = (seconds_to_drawn(browser, url, drawn) for _ in range(opens))
     quarters = zip(("p25", "median", "p75"), statistics.quantiles(later, n=4), strict=True)
     return {
         "first_open_s": round(first, 3),
@@ -68,20 +69,24 @@ def measured(browser: BrowserContext, url: str, drawn: str) -> dict[str, object]
 
 
 def main() -> None:
-    asked = sys.argv[1:] or [*PAGES]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("page", nargs="*", help=f"of {', '.join(PAGES)} (default: all)")
+    parser.add_argument("--opens", type=int, default=OPENS, help="of each, at least 3")
+    asked = parser.parse_args()
     root = Path(tempfile.mkdtemp())
     folders = {name: capture(root / f"{name}.trace", options) for name, options in RUNS.items()}
     runs = {name: path_id(folder) for name, folder in folders.items()}
     figures = {}
     with sync_playwright() as playwright:
         for url in serving(Library([*folders.values()])):
-            for page in asked:
+            for page in asked.page or PAGES:
                 browser = playwright.chromium.launch(
                     executable_path=chromium_path(), args=list(FLAGS)
                 )
                 context = browser.new_context(viewport={"width": 1440, "height": 900})
                 address, drawn = PAGES[page]
-                figures[page] = measured(context, f"{url}{address.format(**runs)}", drawn)
+                where = f"{url}{address.format(**runs)}"
+                figures[page] = measured(context, where, drawn, asked.opens)
                 browser.close()
     print(json.dumps({"bench": "page open to drawn", **figures}, indent=1))
 

@@ -49,14 +49,14 @@ def capture(folder: Path, steps: int) -> None:
     subprocess.run([sys.executable, "-m", "tracer", *arguments], check=True, capture_output=True)
 
 
-def run_asked_for(says: str | None) -> tuple[Library, Trace]:
-    """That of the command line, or one of STEPS steps that is recorded now."""
+def run_asked_for(says: str | None, steps: int = STEPS) -> tuple[Library, Trace]:
+    """That of the command line, or one of so many steps that is recorded now."""
     parser = argparse.ArgumentParser(description=says)
     parser.add_argument("trace", type=Path, nargs="?", help="a run (default: one recorded now)")
     folder = parser.parse_args().trace
     if folder is None:
         folder = Path(tempfile.mkdtemp()) / "run.trace"
-        capture(folder, STEPS)
+        capture(folder, steps)
     library = Library([folder])
     return library, library.open(path_id(folder))
 

@@ -16,24 +16,33 @@ from tests.browser.conftest import FLAGS, chromium_path, serving
 from vizdist.analysis.steps import clients_of, shown_step
 from vizdist.store.trace import Trace
 
+STEPS = 250  #: of four workers, about 100 spans each
 SELECTIONS = 60
 #: Of each page the card that tells of the selection, and what the canvas calls one that it shows.
 VIEWS = {"timeline": ("#timeline-span", "lit"), "graph": ("#graph-facts", "found")}
 _SELECT = """async ([id, card, name]) => {
   const isShown = () => Boolean(window.__vizdist.state()[name]);
   const said = () => document.querySelector(card).textContent;
-  const until = async (holds) => {
-    while (!holds()) await new Promise(requestAnimationFrame);
+  const until = async (conditions) => {
+    const since = performance.now();
+    const missing = () => Object.keys(conditions).filter((one) => !conditions[one]());
+    while (missing().length) {
+      if (performance.now() - since > 20000) throw new Error(`${id}: never ${missing()}`);
+      await new Promise(requestAnimationFrame);
+    }
   };
   const choose = (data) => window.dash_clientside.set_props("sel", { data });
   const isClear = () => !document.querySelector("#strip [data-do=clear]");
   choose(null);
   window.nothingSaid ??= said();
-  await until(() => isClear() && !isShown() && said() === window.nothingSaid);
+  const isQuiet = () => said() === window.nothingSaid;
+  await until({ clear: isClear, dark: () => !isShown(), quiet: isQuiet });
   const begun = performance.now();
   choose({ type: "span", id });
-  await until(() => isShown() && !isClear() && said() !== window.nothingSaid
-    && location.search.includes(id));
+  await until({
+    lit: isShown, strip: () => !isClear(), card: () => !isQuiet(),
+    address: () => location.search.includes(id),
+  });
   return performance.now() - begun;
 }"""
 
@@ -58,7 +67,7 @@ def selections(page: Page, ids: list[str], card: str, lit: str) -> dict[str, flo
 
 
 def main() -> None:
-    library, trace = run_asked_for(__doc__)
+    library, trace = run_asked_for(__doc__, STEPS)
     ids = ops_of(trace)
     found = {}
     with sync_playwright() as playwright:

@@ -216,8 +216,12 @@ export class BarPainter {
     return Math.min(w, this.tile.wait[i] * this.scale);
   }
 
-  /** Never merged: what failed, and what nobody saw end. */
+  /** Never merged: what failed, what nobody saw end, and a fault that was asked for. */
   fault(i, x, w) {
+    if (this.tile.hue[i] === this.hue.error) {
+      this.struck(i, x, w);
+      return;
+    }
     if (this.tile.flags[i] & FLAG.error) {
       this.failed(i, x, w);
       return;
@@ -225,6 +229,14 @@ export class BarPainter {
     this.bar(i, x, w);
     this.openEnd(x, w);
     this.name(i, x, w);
+  }
+
+  /** The moment of a fault, and which one it was. */
+  struck(i, x, width) {
+    const { ctx, y, h, theme } = this;
+    strikeShape(ctx, theme, x, y, h);
+    const ground = { text: theme.ink, chip: theme.panel };
+    this.write([this.nameOf(i)], ground, x + 6, Math.max(width, CALLED_PX));
   }
 
   /** At least 3 px: a tinted, dashed, crossed bar, or a line with a flag on it. */
@@ -374,6 +386,14 @@ export class BarPainter {
     }
     this.labels = [];
   }
+}
+
+/** A pole at x with a pennant to the right, in the hue of faults. */
+export function strikeShape(ctx, theme, x, y, h) {
+  ctx.fillStyle = theme.error;
+  ctx.fillRect(x - 1, y, 2, h);
+  polygon(ctx, [[x, y], [x + 9, y + 4], [x, y + 8]]);
+  ctx.fill();
 }
 
 const sendPoints = (x, y, w, h) => {

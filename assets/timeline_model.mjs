@@ -284,7 +284,9 @@ export function walkMarks(tile, order, from, to, scale, sink) {
   }
 }
 
-export const isFault = (tile, i) => (tile.flags[i] & (FLAG.error | FLAG.unfinished)) !== 0;
+/** What failed, what never ended, and the blow of a fault that was asked for. */
+export const isFault = (tile, i) => (tile.flags[i] & (FLAG.error | FLAG.unfinished)) !== 0
+  || tile.hues[tile.hue[i]] === "error";
 
 /** The narrow spans of HUE_PX pixels: columns of MERGE_PX, one hue for all. */
 class Group {

@@ -3,6 +3,7 @@
 import { formatNs, mix } from "./core.mjs";
 import { patch } from "./picture.mjs";
 import { drawTag, textures } from "./shapes.mjs";
+import { strikeShape } from "./timeline_bars.mjs";
 import { FLAG } from "./timeline_model.mjs";
 
 const HUES = [
@@ -31,8 +32,9 @@ export function timelinePicture(view) {
   };
 }
 
-function legend(theme, words, { tile, findings }) {
+function legend(theme, words, { tile, head, findings }) {
   const { path } = findings.shown;
+  const { tasks } = head.strip;
   const isSeen = (hue) => hue !== "collective" || tile?.hue.includes(tile.hues.indexOf(hue));
   const hasFailed = tile?.flags.some((flags) => flags & FLAG.error);
   const failed = { fill: mix(theme.panel, theme.error, 0.25), edge: theme["error-s"] };
@@ -47,12 +49,18 @@ function legend(theme, words, { tile, findings }) {
       ctx.fillRect(x, y - 1.75, 18, 3.5);
     },
   };
+  const strike = {
+    width: 10, text: words.struck, paint(ctx, x, y) {
+      strikeShape(ctx, theme, x + 1, y - 7, 14);
+    },
+  };
   return [
     ...HUES.filter(([, hue]) => isSeen(hue))
       .map(([name, hue]) => patch({ fill: theme[hue], edge: theme[`${hue}-s`] }, words[name])),
     ...(hasFailed ? [patch(failed, words.failed)] : []),
     send,
     ...TEXTURES.map(([name, texture]) => textured(theme, texture, words[name])),
+    ...(tasks.some(({ struck }) => struck.length) ? [strike] : []),
     ...(path ? [line] : []),
   ];
 }

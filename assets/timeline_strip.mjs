@@ -3,6 +3,7 @@
 
 import { ellipsis, font, formatNs, textWidth } from "./core.mjs";
 import { roundRect } from "./shapes.mjs";
+import { strikeShape } from "./timeline_bars.mjs";
 import { drawFlags } from "./timeline_flags.mjs";
 import { MERGE_PX, awayFrom, instantText, stepLabels } from "./timeline_model.mjs";
 
@@ -48,6 +49,7 @@ export function drawStrip(ctx, scene) {
   strip.tasks.forEach((task, n) => {
     const y = STRIP_HEAD + n * pitch;
     drawTask(ctx, scene, task, y, rowH);
+    for (const at of task.struck) strikeShape(ctx, theme, stripX(scene, at), y - 2, rowH + 2);
     const isShown = scene.task === null || scene.task === task.task;
     ctx.textAlign = "right";
     ctx.fillStyle = isShown ? theme.ink : theme.ink3;

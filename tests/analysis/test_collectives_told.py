@@ -1,7 +1,8 @@
 """What the summary says of collectives."""
 
 from vizdist.analysis.collectives import Collective, Rank
-from vizdist.analysis.summary import Sentence, _of_collectives
+from vizdist.analysis.sentence import Sentence
+from vizdist.analysis.summary import _of_collectives
 
 
 def rank(number: int, wait_ns: int, sent_bytes: int) -> Rank:

@@ -13,8 +13,10 @@ from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.compare import Comparison, compare, largest_gap
 from vizdist.analysis.compare_told import told
+from vizdist.analysis.medians import LEAST
 from vizdist.analysis.op_totals import op_totals
 from vizdist.analysis.typical_step import typical_step
+from vizdist.components.compare_cards import split_card
 from vizdist.components.compare_words import sentence
 from vizdist.components.markup import markup
 from vizdist.components.one_clock import clock_card
@@ -31,9 +33,12 @@ def words(found: Comparison, lang: Lang = "en") -> list[str]:
     return [text.replace("\u00a0", " ") for text in texts]
 
 
-def known(folder: Path, *, late: int = 0, steps: int = 3, **manifest: object) -> Trace:
-    """Steps of 1 µs, whose op mm takes `late` ns more."""
-    spans = [span for number in range(1, steps + 1) for span in _step(number, late)]
+def known(
+    folder: Path, *, late: int = 0, steps: int = LEAST, jitter: int = 0, **manifest: object
+) -> Trace:
+    """Steps of 1 µs, whose op mm takes `late` ns more, and `jitter` more from step to step."""
+    numbers = range(1, steps + 1)
+    spans = [span for number in numbers for span in _step(number, late + jitter * number)]
     asked = {"workload": "digits-mlp", "steps": steps} | manifest
     return open_trace(write_trace(folder, spans, **asked))
 
@@ -74,6 +79,67 @@ def test_an_op_made_slower_is_named(tmp_path: Path) -> None:
     assert "mm" in words(found, "zh")[0]
     swapped = compare([found.runs[1].trace, found.runs[0].trace])
     assert words(swapped)[0].startswith("A takes 6.00 µs a step, 6.00 times as long as B")
+
+
+def test_of_few_steps_nothing_is_concluded(tmp_path: Path) -> None:
+    few = {"steps": LEAST - 1}
+    found = compare([known(tmp_path / "a.trace"), known(tmp_path / "b.trace", late=LATE, **few)])
+    assert words(found)[0] == (
+        "Fewer than 5 steps of B ended, too few to tell which run is slower: a step alone is often "
+        "slow by chance."
+    )
+    assert words(found, "zh")[0].startswith("B 完成的步不足 5 步")
+    [halves] = [fact.values for fact in found.facts if fact.key == "quartiles"]
+    assert halves == ("1.00 µs – 1.00 µs", ""), "of few there is no middle half"
+    of_one = compare([run.trace for run in found.runs], 2)
+    assert words(of_one)[0] == (
+        "Step 2 takes 6.00 µs in B, 6.00 times as long as in A: mm runs 5.00 µs longer."
+    )
+
+
+def test_what_steps_vary_by_themselves_is_no_difference(tmp_path: Path) -> None:
+    noisy = known(tmp_path / "a.trace", jitter=400)
+    [slower, same] = (
+        compare([noisy, known(tmp_path / f"{late}.trace", jitter=400, late=late)])
+        for late in (LATE, 500)
+    )
+    assert words(slower)[0].startswith("B takes 7.20 µs a step, 3.27 times as long as A")
+    assert words(same)[0] == (
+        "Which of A and B is slower cannot be told: their steps take 2.20 µs, 2.70 µs, and vary by "
+        "as much by themselves."
+    )
+
+
+def test_the_task_that_became_slow_has_a_row_and_the_one_that_did_not_has_none(
+    tmp_path: Path,
+) -> None:
+    spans = [
+        span for number in range(1, LEAST + 1) for task in ("worker:0", "worker:1")
+        for span in _of(task, number, LATE if task == "worker:1" else 0)
+    ]  # fmt: skip
+    plain = [
+        span for number in range(1, LEAST + 1) for task in ("worker:0", "worker:1")
+        for span in _of(task, number, 0)
+    ]  # fmt: skip
+    paths = (write_trace(tmp_path / f"{n}.trace", own) for n, own in enumerate((plain, spans)))
+    found = compare([*map(open_trace, paths)])
+    assert [one.task for one in found.tasks if one.differs] == ["worker:1"]
+    assert words(found)[0].startswith("B takes 6.00 µs a step, 6.00 times as long as A")
+    text = markup(split_card(found, "en"))
+    assert text.count("worker:1</th>") == 1
+    assert "worker:0</th>" not in text
+    alike = markup(split_card(compare([found.runs[0].trace] * 2), "en"))
+    assert "No task&#x27;s steps differ by more than they vary by themselves." in alike
+
+
+def _of(task: str, number: int, late: int) -> Iterator[SpanRecord]:
+    """The step of one of several workers, which each have requests of their own."""
+    apart = 50_000 * int(task[-1])
+    for span in _step(number, late):
+        yield span._replace(
+            task=task, trace_lo=number + apart, span=span.span + apart,
+            parent=span.parent and span.parent + apart,
+        )  # fmt: skip
 
 
 def test_what_an_op_has_of_the_critical_path_grows_by_its_delay(tmp_path: Path) -> None:
@@ -145,7 +211,7 @@ def test_a_step_that_did_not_end_has_no_time_and_no_ratio(tmp_path: Path) -> Non
     assert "did not end" in text
     assert "41.0 µs</span>" not in text
     whole = compare([found.runs[0].trace, found.runs[1].trace], 2)
-    assert words(whole)[0] == "A step takes as long in each of A and B: 1.00 µs, 1.00 µs."
+    assert words(whole)[0] == "Step 2 takes as long in each of A and B: 1.00 µs, 1.00 µs."
 
 
 def test_both_pages_group_a_critical_path_by_one_rule(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.look_next import Finding, look_next
 from vizdist.analysis.report import finding_texts, report_text, sentence_text
 from vizdist.analysis.run_facts import outcomes
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.steps import shown_step
-from vizdist.analysis.summary import Sentence, summarise
+from vizdist.analysis.summary import summarise
 from vizdist.components.compare_words import fact_name
 from vizdist.components.run_pictures import loss_line, loss_says
 from vizdist.i18n import t

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BarPainter, palette } from "../../assets/timeline_bars.mjs";
-import { walkMarks, walkRow } from "../../assets/timeline_model.mjs";
+import { isFault, walkMarks, walkRow } from "../../assets/timeline_model.mjs";
 
-const HUES = ["idle", "compute", "update", "send", "recv", "collective", "frame"];
+const HUES = ["idle", "compute", "update", "send", "recv", "collective", "frame", "error"];
 const theme = new Proxy({ isDark: false }, { get: (own, name) => own[name] ?? String(name) });
 const words = { waiting: "no value yet", in_step: "step {step}" };
 
@@ -130,4 +130,12 @@ test("every hue has a fill, an outline and a text colour", () => {
   for (const look of palette(theme, {}, HUES)) {
     assert.ok(look.fill && look.edge && look.text);
   }
+});
+
+test("the blow of a fault is marked and named however short it is, and nothing hides it", () => {
+  const struck = { start: 500, duration: 1, hue: HUES.indexOf("error"), name: 1 };
+  const tile = tileOf([{ start: 0, duration: 900, hue: 1 }, struck]);
+  tile.names.push("kill");
+  assert.ok(paint(tile, { from: 0, to: 1_000_000 }).texts.includes("kill"));
+  assert.ok(isFault(tile, 1) && !isFault(tile, 0));
 });

@@ -15,7 +15,8 @@ function tileOf(...boxes) {
   const pick = (name, usual) => boxes.map((box) => box[2]?.[name] ?? usual);
   return {
     start: boxes.map((box) => box[0]), duration: boxes.map((box) => box[1]), row: pick("row", 0),
-    hue: pick("hue", 0), share: pick("share", 0), flags: pick("flags", 0),
+    hue: pick("hue", 0), hues: ["idle", "compute", "update", "send", "recv"],
+    share: pick("share", 0), flags: pick("flags", 0),
     wait: pick("wait", 0), stood: pick("stood", 0), queue: pick("queue", 0),
     stood_share: pick("stood_share", 0), queue_share: pick("queue_share", 0),
   };

@@ -10,6 +10,7 @@ from vizdist.analysis.collectives import clients_meet
 from vizdist.analysis.critical_path import critical_path
 from vizdist.analysis.graph_diff import GraphDiff, graph_diff
 from vizdist.analysis.loss_curve import LossCurve, Point, loss_curve
+from vizdist.analysis.medians import Median, by_task, differ
 from vizdist.analysis.path_stretches import stretches
 from vizdist.analysis.replicas import works
 from vizdist.analysis.run_facts import Fact, conditions, outcomes
@@ -31,6 +32,20 @@ class PathKey(NamedTuple):
     part: str  #: one of step_split.CLASSES
 
 
+class TaskSteps(NamedTuple):
+    """How long the steps of one task take, a median a run; None where it leads none."""
+
+    task: str
+    medians: tuple[Median | None, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether two runs are farther apart than steps are by themselves."""
+        known = [one for one in self.medians if one is not None and one.is_known]
+        ordered = sorted(known, key=lambda one: one.ns)
+        return bool(ordered) and differ(ordered[0], ordered[-1])
+
+
 class Held(NamedTuple):
     """What a step works with; `copies` of its variables lie on all devices, `bytes` are theirs."""
 
@@ -44,6 +59,7 @@ class Held(NamedTuple):
 class ComparedRun:
     """`step` is the one shown, with its lanes; None if none ever ended.
 
+    `median` is that of the steps it stands for, `steps` have those of every task that leads some.
     If it ended, `split` is that of its leader, and `path` are the ns that each name has of its
     critical path: of a step that did not nobody knows how long it takes.
     """
@@ -51,6 +67,8 @@ class ComparedRun:
     letter: str
     trace: Trace
     step: StepInfo | None
+    median: Median | None
+    steps: Mapping[str, Median]
     split: TaskSplit | None
     lanes: tuple[Lane, ...]
     held: Held
@@ -104,6 +122,16 @@ class Comparison:
         return [run for run in self.runs if run.ended]
 
     @property
+    def is_of_one_step(self) -> bool:
+        """Whether the step that was asked for is shown of each, and no median."""
+        return self.asked is not None and self.asked in self.numbers
+
+    @property
+    def tasks(self) -> list[TaskSteps]:
+        names = sorted({task for run in self.runs for task in run.steps})
+        return [TaskSteps(name, tuple(run.steps.get(name) for run in self.runs)) for name in names]
+
+    @property
     def is_alike(self) -> bool:
         """Whether nothing here tells one run from another."""
         told = [
@@ -134,6 +162,8 @@ def _run(letter: str, trace: Trace, asked: int | None) -> ComparedRun:
         letter,
         trace,
         step,
+        step_times(trace).middle,
+        by_task(trace.steps),
         split_of_client(trace, ended) if ended else None,
         _lanes(trace, step) if step else (),
         _held(trace, step.number) if step else Held(),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
 from vizdist.analysis.compare import ComparedRun, Comparison
+from vizdist.analysis.medians import LEAST, differ
 from vizdist.analysis.run_facts import Fact
 from vizdist.i18n.units import duration, figures, size
 
@@ -45,7 +46,7 @@ def _letters(runs: Iterable[ComparedRun]) -> tuple[str, ...]:
 
 
 def _of_time(found: Comparison) -> Iterator[Said]:
-    """Of runs without a step time, why; else of the slowest beside the fastest."""
+    """Of runs without a step time, why; else of the slowest beside the fastest, where known."""
     for run in found.runs:
         if run.step and not run.ended:
             yield Said("unended", {"run": run.letter, "step": f"{run.step.number:,}"})
@@ -55,20 +56,34 @@ def _of_time(found: Comparison) -> Iterator[Said]:
             yield Said(key, {"runs": _letters(runs)})
     if len(found.timed) < 2:
         return
+    few = [run for run in found.timed if run.median and not run.median.is_known]
+    if few and not found.is_of_one_step:
+        yield Said("few", {"runs": _letters(few), "least": str(LEAST)})
+    else:
+        yield _slowest(found)
+
+
+def _slowest(found: Comparison) -> Said:
+    """A step that was asked for is told as it was, medians only where noise does not explain it."""
+    of_one = "_in_step" if found.is_of_one_step else ""
     ordered = sorted(found.timed, key=lambda run: run.took)
     fast, slow = ordered[0], ordered[-1]
+    values: Values = {"step": f"{found.asked:,}" if found.asked is not None else ""}
+    took = tuple(str(duration(run.took)) for run in found.timed)
+    alike: Values = values | {"runs": _letters(found.timed), "took": took}
     if slow.took < AS_LONG * fast.took:
-        took = tuple(str(duration(run.took)) for run in found.timed)
-        yield Said("as_long", {"runs": _letters(found.timed), "took": took})
-        return
-    values: Values = {
+        return Said(f"as_long{of_one}", alike)
+    if not of_one and slow.median and fast.median and not differ(slow.median, fast.median):
+        return Said("as_varied", alike)
+    values |= {
         "slow": slow.letter,
         "fast": fast.letter,
         "took": str(duration(slow.took)),
         "ratio": figures(slow.took / max(1, fast.took)),
     }
     cause = _cause(slow, fast)
-    yield Said("slower_as", values | {"cause": cause}) if cause else Said("slower", values)
+    key = f"slower{of_one}"
+    return Said(f"{key}_as", values | {"cause": cause}) if cause else Said(key, values)
 
 
 def _cause(slow: ComparedRun, fast: ComparedRun) -> Said | None:

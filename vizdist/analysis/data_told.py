@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from vizdist.analysis.example_grid import example_grid, twice
 from vizdist.analysis.input_time import input_time
-from vizdist.analysis.summary import Sentence
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.who_saw_what import OUR_OWN, Data, Part, Taken, num_thrown, row_names
 from vizdist.i18n.units import duration
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vizdist.analysis.asked_faults import AskedFault, asked_faults
 from vizdist.analysis.bytes_moved import bytes_moved
 from vizdist.analysis.faults import HOUSEKEEPING, Faults, faults
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
@@ -23,6 +24,7 @@ class Overview:
     """
 
     tasks: tuple[tuple[str, str], ...]
+    asked: tuple[AskedFault, ...]
     durations_ns: tuple[int, ...]
     loss: LossCurve
     step_bytes: int
@@ -39,6 +41,7 @@ def overview(trace: Trace) -> Overview:
     now = progress(trace)
     return Overview(
         tasks=tuple(cluster_tasks(trace)),
+        asked=asked_faults(trace),
         durations_ns=tuple(step.duration for step in trace.steps),
         loss=loss_curve(trace),
         step_bytes=round(bytes_moved(trace).per_step),

@@ -48,3 +48,22 @@ def stretches(trace: Trace, path: CriticalPath) -> list[Stretch]:
 
 def _longest_first(pieces: list[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(span for _, span in sorted(pieces, reverse=True) if span))
+
+
+def way_of(one: Stretch) -> str:
+    """The word by which texts tell what it was."""
+    return _WAYS.get((one.part, one.kind)) or _WAYS[one.part, ""]
+
+
+#: by class of time and kind of span; "" is any other kind
+_WAYS = {
+    ("compute", ""): "ran",
+    ("update", ""): "ran",
+    ("transfer", ""): "transfer",
+    ("rpc", ""): "called",
+    ("rpc", "rpc.client"): "call",
+    ("rpc", "rendezvous.recv"): "request",
+    ("wait", ""): "wait",
+    ("queueing", ""): "queueing",
+    ("other", ""): "other",
+}

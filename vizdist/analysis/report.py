@@ -9,10 +9,11 @@ import orjson
 from tracer.model.metric import NOT_JUDGED
 from vizdist.analysis.look_next import Finding
 from vizdist.analysis.mechanisms.text_table import listed
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.stalls_told import Told
 from vizdist.analysis.step_report import found_of_step, steps_of, told_of_step
 from vizdist.analysis.step_split import TaskSplit, split_step
-from vizdist.analysis.summary import Sentence, Summary, in_progress, summarise
+from vizdist.analysis.summary import Summary, in_progress, summarise
 from vizdist.analysis.wrong_report import tell as tell_wrong
 from vizdist.i18n import Lang, t
 from vizdist.i18n.printable import printable

@@ -9,6 +9,7 @@ import numpy as np
 from tracer.model.trace_folder import Manifest
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.loss_curve import metric_of
+from vizdist.analysis.medians import LEAST
 from vizdist.analysis.overview import cluster_tasks
 from vizdist.i18n.units import duration
 from vizdist.store.graphs import GraphTable
@@ -115,7 +116,7 @@ def _flags(manifest: Manifest) -> dict[str, str]:
 def _outcomes(trace: Trace, graph: GraphTable | None) -> Iterator[tuple[str, str]]:
     yield "outcome", trace.manifest.outcome if trace.manifest.run_id else ""
     lengths = [step.duration for step in trace.steps if step.is_whole]
-    if lengths:
+    if len(lengths) >= LEAST:
         quarter, three = np.percentile(lengths, (25, 75)).tolist()
         yield "quartiles", f"{duration(quarter)} – {duration(three)}"
     if graph is not None:

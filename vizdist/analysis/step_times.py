@@ -1,21 +1,41 @@
-"""How long the steps took, and which one stands out."""
+"""How long the steps took, whose take far longer than the others', and which one stands out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
+from vizdist.analysis.medians import Median, by_task, differ, median_of
 from vizdist.store.trace import StepInfo, Trace
 
-STANDS_OUT = 1.5  #: times the median from which the slowest step is worth a sentence
+STANDS_OUT = 1.5  #: times the median from which the slowest step, or worker, is worth a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A client whose steps take far longer than those of the others; medians in ns."""
+
+    task: str
+    others: tuple[str, ...]
+    took: int
+    usual: int  #: of the others
+
+    @property
+    def ratio(self) -> float:
+        return self.took / max(1, self.usual)
 
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """All steps in order; `typical` is a whole one of median length. Times in ns."""
+    """All steps in order; `typical` is a whole one of median length. Times in ns.
+
+    Of a run with a straggler it is one of the straggler's, on whom a run's users wait.
+    """
 
     steps: tuple[StepInfo, ...]
     typical: StepInfo | None
     slowest: StepInfo | None
+    straggler: Straggler | None = None
+    middle: Median | None = None  #: of the steps that `typical` was taken from
 
     @property
     def median(self) -> int:
@@ -50,7 +70,24 @@ def step_times(trace: Trace) -> StepTimes:
     whole = [step for step in steps if step.is_whole]
     if not whole:
         return StepTimes(steps, None, None)
-    return StepTimes(steps, _median(whole), max(whole, key=lambda step: step.duration))
+    slow = _straggler(whole)
+    meant = [step for step in whole if slow is None or step.task == slow.task]
+    slowest = max(whole, key=lambda step: step.duration)
+    middle = median_of([step.duration for step in meant])
+    return StepTimes(steps, _median(meant), slowest, slow, middle)
+
+
+def _straggler(steps: Sequence[StepInfo]) -> Straggler | None:
+    medians = by_task(steps)
+    task = max(medians, key=lambda task: medians[task].ns)
+    others = [step for step in steps if step.task != task]
+    if not others:
+        return None
+    usual = median_of([step.duration for step in others])
+    found = Straggler(
+        task, tuple(name for name in medians if name != task), medians[task].ns, usual.ns
+    )
+    return found if found.ratio > STANDS_OUT and differ(medians[task], usual) else None
 
 
 def _median(steps: Sequence[StepInfo]) -> StepInfo:

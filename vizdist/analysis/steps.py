@@ -73,11 +73,13 @@ def step_facts(trace: Trace, number: int) -> tuple[int, int]:
 def steps_around(trace: Trace, number: int) -> StepRow:
     """Steps of one task, as many as fit, with this one among them.
 
-    Of several that run one of this number it is the task in which a step stands out.
+    Of several that run one of this number it is the task in which a step stands out, else the one
+    whose steps take far longer.
     """
-    slow = step_times(trace).outlier
+    times = step_times(trace)
     tasks = [step.task for step in trace.steps if step.number == number]
-    task = slow.task if slow and slow.task in tasks else trace.step(number).task
+    slow = [one.task for one in (times.outlier, times.straggler) if one]
+    task = next((name for name in slow if name in tasks), trace.step(number).task)
     steps = [step for step in trace.steps if step.task == task]
     at = next(i for i, step in enumerate(steps) if step.number == number)
     first = max(0, min(at - MAX_COLUMNS // 2, len(steps) - MAX_COLUMNS))

@@ -1,22 +1,26 @@
 """The run in sentences: templates with values, each with the page that shows it and its proof."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tracer.model.metric import Metric
 from vizdist.analysis.branches import Branch, branches, loops, of_most
 from vizdist.analysis.bytes_moved import BytesMoved, bytes_moved
 from vizdist.analysis.collectives import Collective, collectives
 from vizdist.analysis.faults import Faults, faults
+from vizdist.analysis.faults_told import of_asked
 from vizdist.analysis.gathered_gradients import Gathered, gathered_gradients
 from vizdist.analysis.graph_counts import graph_counts
 from vizdist.analysis.look_next import Finding, look_next
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.mechanisms.one_step import OneStep
+from vizdist.analysis.path_stretches import way_of
 from vizdist.analysis.progress import progress
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
+from vizdist.analysis.step_headline import of_time
 from vizdist.analysis.step_split import TaskSplit, split_of_client
 from vizdist.analysis.step_times import StepTimes, step_times
 from vizdist.analysis.typical_step import TypicalStep, typical_step
@@ -28,21 +32,6 @@ from vizdist.store.trace import Trace
 
 METRICS = ("accuracy", "next letter accuracy", "R²")  #: whose sentences say what they are
 MOST_NAMED = 2  #: branches, loops, and nodes of one branch
-
-
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """`analysis.<key>` of a catalogue, filled with `values`; `page` shows it, `proof`: span ids.
-
-    `source` names what it was read from: columns, an attribute, or a part of the manifest.
-    """
-
-    key: str
-    values: Mapping[str, object] = field(default_factory=dict)
-    page: str = ""
-    proof: tuple[int, ...] = ()
-    step: int = 0
-    source: str = "start end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +100,7 @@ def _headline(trace: Trace, seen: Summary) -> Iterator[Sentence]:
         return
     yield _of_loss(seen.loss, len(steps))
     if seen.typical is not None and cause is None:
-        name, ns = max(seen.typical.parts.items(), key=lambda part: part[1])
-        share = f"{figures(100 * ns / max(1, seen.typical.total))} %"
-        took = str(duration(seen.times.median))
-        key = f"headline.most.{name}" if seen.typical.has_ops else "headline.took"
-        values = {"took": took, "share": share}
-        yield Sentence(key, values, proof=(seen.typical.step.span,))
+        yield of_time(trace, seen.times, seen.typical)
 
 
 def _of_loss(loss: LossCurve, num_steps: int) -> Sentence:
@@ -131,6 +115,7 @@ def _of_loss(loss: LossCurve, num_steps: int) -> Sentence:
 
 
 def _sentences(trace: Trace, seen: Summary) -> Iterator[Sentence]:
+    yield from of_asked(trace, seen.faults.cause)
     yield from _of_faults(seen.faults)
     yield from _of_graph(trace)
     if not seen.times.steps:
@@ -203,7 +188,7 @@ def _of_path(trace: Trace, num_steps: int) -> Iterator[Sentence]:
         "name": most.name,
         "task": most.task,
     }
-    key = f"path.{_PATHS.get((most.part, most.kind)) or _PATHS[most.part, '']}"
+    key = f"path.{way_of(most)}"
     yield Sentence(key, values, "timeline", most.spans, typical.step.number)
     yield from _of_what_if(trace, typical)
 
@@ -221,20 +206,6 @@ def _of_what_if(trace: Trace, typical: TypicalStep) -> Iterator[Sentence]:
     }
     key = f"what_if.{found.change.kind}.{'shorter' if found.saved > 0 else 'same'}"
     yield Sentence(key, values, "graph", (span,), typical.step.number)
-
-
-#: by class of time and kind of span; "" is any other kind
-_PATHS = {
-    ("compute", ""): "ran",
-    ("update", ""): "ran",
-    ("transfer", ""): "transfer",
-    ("rpc", ""): "called",
-    ("rpc", "rpc.client"): "call",
-    ("rpc", "rendezvous.recv"): "request",
-    ("wait", ""): "wait",
-    ("queueing", ""): "queueing",
-    ("other", ""): "other",
-}
 
 
 def _of_control_flow(trace: Trace, times: StepTimes) -> Iterator[Sentence]:

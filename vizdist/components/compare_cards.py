@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.bytes_moved import Pair, device_title, short_device_titles
 from vizdist.analysis.compare import ComparedRun, Comparison, PathKey
 from vizdist.analysis.mechanisms.text_table import listed
+from vizdist.analysis.medians import LEAST
 from vizdist.analysis.step_split import CLASSES
 from vizdist.components.cards import Children, card, swatch
 from vizdist.components.compare_words import fact_name
@@ -19,6 +20,7 @@ from vizdist.i18n.units import micros, size, tied
 K = TypeVar("K", bound=Hashable)
 PATH_ROWS = 6
 PAIR_ROWS = 4
+MOST_TASKS = 6
 MOST_ROWS = 300  #: that are told when a table is opened
 
 
@@ -43,7 +45,28 @@ def split_card(found: Comparison, lang: Lang) -> Component:
     tasks = dict.fromkeys(run.split.task for run in runs if run.split)
     note = t("compare.split.note", lang, tasks=listed(tasks, lang)) if runs else ""
     body = _table(runs, [*rows, total], micros, lang) if runs else _nothing("steps", lang)
-    return card(t("compare.split.title", lang), body, name="split", note=note)
+    own = _tasks(found, lang) if runs else []
+    return card(t("compare.split.title", lang), [body, *own], name="split", note=note)
+
+
+def _tasks(found: Comparison, lang: Lang) -> list[Component]:
+    """The tasks whose steps take longer in one run than in another."""
+    rows = [
+        Row(one.task, tuple(median.ns if median else 0 for median in one.medians), "other")
+        for one in found.tasks
+        if one.differs
+    ]
+    title = html.H3(t("compare.tasks.title", lang))
+    if not rows:
+        are_few = not any(one.is_known for run in found.runs for one in run.steps.values())
+        why = "few" if are_few else "alike"
+        return [title, html.P(t(f"compare.tasks.{why}", lang, least=LEAST))]
+    table = _table(found.runs, rows[:MOST_TASKS], _median, lang)
+    return [title, table, *_rest(found.runs, rows[MOST_TASKS:], _median, lang)]
+
+
+def _median(ns: float) -> str:
+    return micros(ns) if ns else "–"
 
 
 def path_card(found: Comparison, lang: Lang) -> Component:

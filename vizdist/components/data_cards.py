@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from vizdist.analysis.data_told import UNKNOWN
 from vizdist.analysis.example_grid import Cell, Grid
 from vizdist.analysis.mean_of_means import Mean, Means
-from vizdist.analysis.summary import Sentence
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.who_saw_what import (
     OUR_OWN,
     Data,

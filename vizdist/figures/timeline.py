@@ -17,8 +17,8 @@ from vizdist.store.spans import Spans
 from vizdist.store.trace import RELATIONS, Arrows, RowInfo, Trace
 
 #: What a span is to the eye. `frame` spans hold others and are drawn as plain rails.
-HUES = ("idle", "compute", "update", "send", "recv", "collective", "frame")
-IDLE, COMPUTE, UPDATE, SEND, RECV, COLLECTIVE, FRAME = range(len(HUES))
+HUES = ("idle", "compute", "update", "send", "recv", "collective", "frame", "error")
+IDLE, COMPUTE, UPDATE, SEND, RECV, COLLECTIVE, FRAME, ERROR = range(len(HUES))
 
 _HUE_OF_KIND = {
     "op.run": COMPUTE,
@@ -28,6 +28,7 @@ _HUE_OF_KIND = {
     "session.run": FRAME,
     "partition.run": FRAME,
     "run": FRAME,
+    "fault.inject": ERROR,
     # categories of torch's profiler, as its Chrome traces call them
     "kernel": COMPUTE,
     "cpu_op": COMPUTE,
@@ -153,7 +154,8 @@ def arrow_ends(trace: Trace, found: Arrows) -> dict[str, Any]:
 def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     """How busy each task was in each of so many equal parts of all steps (%), and the larger hue.
 
-    Beside that for how much of it the task stood still for a value, and had ops that were ready.
+    Beside that for how much of it the task stood still for a value, and had ops that were ready;
+    and when faults struck it.
 
     Processes take seconds to come up and steps milliseconds to run, so what lies before the first
     step would leave them no room. A run without steps is shown from end to end.
@@ -168,6 +170,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
     hues = hues_of(spans)
     counted = (*BUSY, IDLE) if trace.is_foreign else BUSY
     idle = stood(trace, spans)
+    struck = hues == ERROR
     tasks = []
     for number, task in enumerate(trace.tasks):
         own = owner == number
@@ -187,6 +190,7 @@ def strip(trace: Trace, buckets: int = STRIP_BUCKETS) -> dict[str, Any]:
                 "hue": np.array(counted)[shares.argmax(axis=0)].tolist(),
                 "stood": _percent(np.diff(covered(*_own(idle, own), edges)) / length),
                 "ready": _percent(_ready(spans, runs, edges) / length),
+                "struck": (spans.start[own & struck] - trace.start).tolist(),
             }
         )
     return {

@@ -1,5 +1,6 @@
 """Library: every run that is open here, one row each."""
 
+import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,6 +11,7 @@ from dash import Dash, Input, Output, State, html
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
+from vizdist.analysis.faults_told import asked_text
 from vizdist.analysis.overview import Overview, entry_outcome, overview
 from vizdist.analysis.report import problem_text, refusal_text
 from vizdist.components import start_run, upload
@@ -162,9 +164,10 @@ def _state(entry: Entry, seen: Overview, lang: Lang) -> Component:
 
 
 def _faults(seen: Overview, lang: Lang) -> Component:
-    """The root cause alone is a fault; what follows from it is counted."""
+    """What was asked for, then the root cause; what follows from it is counted."""
     counts = [t(f"library.faults.{key}", lang, count=count) for key, count in seen.counts.items()]
-    chips = wrong_chip(seen.wrong, lang) if seen.wrong else []
+    chips: list[Component] = [chip(_breaking(asked_text(one, lang))) for one in seen.asked]
+    chips += wrong_chip(seen.wrong, lang) if seen.wrong else []
     if counts and seen.wrong is None:
         chips.append(chip([icon("warning"), html.Span(" · ".join(counts))], kind="error"))
     elif counts:
@@ -173,6 +176,12 @@ def _faults(seen: Overview, lang: Lang) -> Component:
         words = t("library.faults.remarks", lang, count=len(seen.remarks))
         chips.append(chip(words, title="\n".join(problem_text(p, lang) for p in seen.remarks)))
     return html.Div(chips or t("library.no_faults", lang), className="faults")
+
+
+def _breaking(words: str) -> list[Component | str]:
+    """A line may end after a part of a fault: `kill:ps:1@`."""
+    first, *rest = re.split("(?<=[:@])", words)
+    return [first, *(piece for part in rest for piece in (html.Wbr(), part))]
 
 
 def _how_to_begin(lang: Lang) -> Component:

@@ -12,9 +12,10 @@ from vizdist.analysis.look_next import Finding
 from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.op_totals import OpTotal, totals
 from vizdist.analysis.report import finding_texts, problem_text, sentence_values
+from vizdist.analysis.sentence import Sentence
 from vizdist.analysis.step_split import TaskSplit, split_step
 from vizdist.analysis.steps import shown_step, splits_of, steps_around
-from vizdist.analysis.summary import Sentence, Summary, in_progress, summarise
+from vizdist.analysis.summary import Summary, in_progress, summarise
 from vizdist.components.bytes_matrix import bytes_matrix
 from vizdist.components.callbacks import callback, clientside
 from vizdist.components.cards import Children, card, icon, link, rich, swatch

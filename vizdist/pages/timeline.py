@@ -6,6 +6,7 @@ from typing import Any
 from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
+from vizdist.analysis.asked_faults import asked_faults
 from vizdist.analysis.collectives import has_collectives
 from vizdist.analysis.lit import lit_by
 from vizdist.analysis.selection import Selection
@@ -33,6 +34,7 @@ LEGEND = (
     "compute", "update", "send", "transfer", "collective", "failed", "wait", "queueing", "runtime",
 )  # fmt: skip
 MARKS = ("path", "stalls")
+STRUCK = "struck"  #: where a fault did that was asked for, of a run that had one
 _FILL = {"runtime": "rpc"}
 
 
@@ -106,7 +108,7 @@ def _button_to(way: int, key: str, label: str, sign: Component) -> Component:
 def _legend(trace: Trace, lang: Lang) -> Component:
     entries = [
         html.Span([_sign(name), t(f"timeline.legend_of.{name}", lang)], className=f"is-{name}")
-        for name in _drawn(trace)
+        for name in (*_drawn(trace), *_struck(trace))
     ]
     marks = [_mark(name, lang) for name in MARKS]
     return html.Div(
@@ -123,8 +125,14 @@ def _drawn(trace: Trace) -> list[str]:
     return [name for name in LEGEND if some.get(name, True)]
 
 
+def _struck(trace: Trace) -> list[str]:
+    return [STRUCK] if any(one.strike for one in asked_faults(trace)) else []
+
+
 def _sign(name: str) -> Component:
-    return html.Span(className="tag tag-send") if name == "send" else swatch(_FILL.get(name, name))
+    if name in (STRUCK, "send"):
+        return html.Span(className="mark-struck" if name == STRUCK else "tag tag-send", **HIDDEN)
+    return swatch(_FILL.get(name, name))
 
 
 def _mark(name: str, lang: Lang) -> Component:
@@ -142,7 +150,7 @@ def _card(name: str, says: str) -> Component:
 
 
 def _canvas_words(lang: Lang) -> str:
-    legend = {name: t(f"timeline.legend_of.{name}", lang) for name in (*LEGEND, *MARKS)}
+    legend = {name: t(f"timeline.legend_of.{name}", lang) for name in (*LEGEND, STRUCK, *MARKS)}
     slow = {f"slow_{name}": slow_step(f"slow_{name}", lang) for name in (*MEASURES, "unknown")}
     words: dict[str, Any] = {"legend": legend, "slow": slow}
     for key, text in catalogue(lang).items():

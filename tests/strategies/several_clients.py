@@ -1,7 +1,7 @@
 """A workload trained by every worker of a cluster in this process, each with its own client."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -51,13 +51,9 @@ class Training:
 
     def run(self, **options: str) -> list[Client]:
         """By worker."""
-        return [ended.result() for ended in self.ended(**options)]
-
-    def ended(self, **options: str) -> list[Future[Client]]:
-        """The same, be it well or not."""
         tasks = [task for task in self.spec.tasks() if task.job == "worker"]
         with ThreadPoolExecutor(len(tasks)) as pool:
-            return [pool.submit(self.client, options, task) for task in tasks]
+            return list(pool.map(partial(self.client, options), tasks))
 
     def client(self, options: dict[str, str], task: TaskName) -> Client:
         strategy, workload = STRATEGIES[self.strategy], self.workload

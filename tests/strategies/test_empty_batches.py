@@ -79,11 +79,12 @@ def test_collectives_of_one_group_are_issued_in_one_order(own: int) -> None:
     devices = tuple(f"cpu:{number}" for number in range(own))
     site = Site(TaskName("worker", 1), TWO, devices)
     step = MIRRORED.build(captured_steps(capture, nothing), [0.0] * own, site, Building())
-    needed = needed_for(step.graph, step.loss.partition(":")[0])
+    needed = needed_for(step.graph, step.train)
     reduced = [node for node in needed.values() if node.op == "CollectiveReduceV2"]
     first = [node for node in reduced if not {*node.control_inputs} & {n.name for n in reduced}]
     assert len(reduced) == 2 * own, "one of the gradients and one of the loss a rank"
     assert len(first) == own, "all but the first of a rank wait for the one before"
+    assert {node.attrs["of"] for node in first} == {"loss/of_replica"}, "it meets first"
 
 
 def test_replicas_without_rows_give_zeros_and_ask_for_no_feeds() -> None:

@@ -6,7 +6,7 @@
 Every worker is a client and master of its own (between-graph): its graph has its own devices only,
 and nothing but collectives joins it with the others (TF `collective_all_reduce_strategy.py`). All
 devices of all workers are one group, whose ranks ask for the same collectives in the same order:
-those of the gradients, then that of the loss, so that each worker knows that of the global batch.
+that of the loss, so that each worker knows that of the global batch, then those of the gradients.
 Before the first step rank 0 broadcasts the values of its variables; from then on all copies take
 the same sums, and stay equal bit by bit.
 

@@ -65,13 +65,14 @@ class StepBuilder:
         self.names = ReplicaNames(self.variables, shares)
         self._shares = shares
         self._updates: dict[str, list[str]] = {}  # by device
+        self._loss = Input("")  # of the global batch, once the replicas have met
 
     def build(self) -> DistributedStep:
         step, distribution = self.template.step, self.distribution
         self._create()
         with distribution.scope():
             losses = distribution.run(self._replica_step)
-            total = self._total(losses)
+            total = self._loss
             several = self._several(losses)
             loss = Node(
                 Input.parse(step.loss).node, "Identity", (total,), specs=(self._spec(total),)
@@ -133,27 +134,32 @@ class StepBuilder:
         replica, parts = context.replica, self.parts[context.replica]
         if parts is None:
             zeros = {slot: self._zero(v, replica) for slot, v in self.template.gradients.items()}
-            context.merge_call(self.apply_gradients, zeros, dict.fromkeys(self.template.statistics))
-            return self._zero(Input.parse(self.template.step.loss), replica, SCALED)
+            loss = self._zero(Input.parse(self.template.step.loss), replica, SCALED)
+            nothing = dict.fromkeys(self.template.statistics)
+            context.merge_call(self.apply_gradients, loss, zeros, nothing)
+            return loss
         loss = self._add_body(parts, replica)
         gradients = {s: self._gradient(parts, v, replica) for s, v in parts.gradients.items()}
         statistics = {s: self.names.value(parts, v, replica) for s, v in parts.statistics.items()}
         for name in parts.updates:
             if self._is_own(self.variables[parts.owner(name)]):
                 self._update(name, replica, statistics)
-        context.merge_call(self.apply_gradients, gradients, statistics)
+        context.merge_call(self.apply_gradients, loss, gradients, statistics)
         return loss
 
     def apply_gradients(
         self,
         distribution: Distribution,
+        losses: PerReplica,
         gradients: Mapping[Slot, PerReplica],
         statistics: Mapping[Slot, PerReplica],
     ) -> None:
         """The merge: sums gradients over the replicas and updates every copy with the sums.
 
+        The loss comes first: it is there before the gradients, and meets while they are computed.
         Where no replica has rows, there are no statistics, and they stay as they are.
         """
+        self._loss = self._total(losses)
         values = {**self._summed(gradients), **self._averaged(statistics)}
         has_rows = any(self.parts)
         for name in self.template.updates:

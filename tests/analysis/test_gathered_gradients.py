@@ -28,7 +28,7 @@ def run_of(folder: Path, flags_of: Callable[[int], int]) -> Trace:
 def test_late_gradients_are_counted_and_the_first_is_shown(tmp_path: Path) -> None:
     trace = run_of(tmp_path / "x.trace", lambda step: Flag.DROPPED if step > 2 else 0)
     assert gathered_gradients(trace) == Gathered(given=4, dropped=2, first=308, step=3)
-    assert "Of 4 gradients that were gathered for an update, 2 came too late" in report_text(trace)
+    assert "Of 4 gradients gathered for an update, 2 came too late" in report_text(trace)
 
 
 def test_where_none_was_late_the_report_says_so(tmp_path: Path) -> None:

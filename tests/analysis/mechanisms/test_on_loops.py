@@ -67,7 +67,7 @@ def test_every_crossing_edge_is_sent_once_more_than_the_body_runs_the_last_time_
     [said] = [said for said in summarise(one.trace).sentences if said.key == "loop.one_more"]
     told = sentence_text(said, "en")
     assert f"ran in {iterations} iterations of step 1" in told
-    assert f"one message more, {iterations + 1}. On 3 of these 4 edges" in told
+    assert f"one message more, {iterations + 1}. The last one was dead on 3 of 4" in told
     proof = [one.trace.span(span) for span in said.proof]
     assert {span.kind for span in proof} == {"frame.run", "iteration.run", "rendezvous.recv"}
     assert sum("dead" in span.flags for span in proof) == 3

@@ -55,6 +55,7 @@ def test_more_steps_take_as_much_more_as_those_before_did(tmp_path: Path) -> Non
         {"strategy": "mirrored"},
         {"outcome": "failed"},
         {"command": ["tracer", "run", "--fault", "delay=50:worker:0@step:1"]},
+        {"command": ["tracer", "run", "--fault=delay=50:worker:0@step:1"]},
         {"options": default_options(*NAMES) | {"batch": "8"}},
         {"tasks": [TaskRecord("worker:0", 3, devices=[WORKER])]},
     ],

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracer.model.fault import Fault, FaultError, Kind, faults_from
 from vizdist.analysis.kept import kept
-from vizdist.analysis.medians import Median, median_of
+from vizdist.analysis.medians import Median, median_of, median_step
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
@@ -80,7 +80,7 @@ class AskedFault:
 @kept()
 def asked_faults(trace: Trace) -> tuple[AskedFault, ...]:
     """In the order in which they struck; last those that did not."""
-    asked = _asked(trace.manifest.command)
+    asked = faults_of(trace.manifest.command)
     found = _strikes(trace, asked)
     ends = [strike.at for fault, strike in found if fault.kind in LETHAL]
     struck = [AskedFault(fault, _followed(trace, fault, strike, ends)) for fault, strike in found]
@@ -88,7 +88,7 @@ def asked_faults(trace: Trace) -> tuple[AskedFault, ...]:
     return (*struck, *(AskedFault(fault, None) for fault in asked if fault not in known))
 
 
-def _asked(command: Sequence[str]) -> tuple[Fault, ...]:
+def faults_of(command: Sequence[str]) -> tuple[Fault, ...]:
     """The last `--fault` of a command line counts; () where none can be read."""
     after = [value for word, value in pairwise(command) if word == FLAG]
     joined = [word.partition("=")[2] for word in command if word.startswith(f"{FLAG}=")]
@@ -174,10 +174,9 @@ def _slowed(trace: Trace, task: str, since: int) -> Slowed | None:
     if not after:
         return None
     earlier = [step.duration for step in own if step.end <= since]
-    now = median_of([step.duration for step in after])
     return Slowed(
         clients=tuple(dict.fromkeys(step.task for step in own)),
         before=median_of(earlier) if earlier else None,
-        after=now,
-        proof=next(step for step in after if step.duration == now.ns),
+        after=median_of([step.duration for step in after]),
+        proof=median_step(after),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracer.model.trace_folder import Manifest
+from vizdist.analysis.asked_faults import faults_of
 from vizdist.store.library import Library
 from vizdist.store.problems import TraceError
 from vizdist.store.runnable import default_options, tasks_of
@@ -56,7 +57,7 @@ def _is_like(manifest: Manifest, asked: Mapping[str, Any]) -> bool:
         manifest.outcome == "done"
         and manifest.options == options
         and found == (wanted or found)
-        and "--fault" not in manifest.command
+        and not faults_of(manifest.command)
     )
 
 

@@ -38,6 +38,12 @@ def median_of(durations: Sequence[int]) -> Median:
     return Median(len(durations), median_low(durations), low, high)
 
 
+def median_step(steps: Sequence[StepInfo]) -> StepInfo:
+    """One that took the median; of one step at least."""
+    middle = median_low(step.duration for step in steps)
+    return next(step for step in steps if step.duration == middle)
+
+
 def differ(one: Median, other: Median) -> bool:
     """By more than noise; of too few steps nobody knows."""
     are_known = one.is_known and other.is_known

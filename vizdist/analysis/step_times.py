@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
-from vizdist.analysis.medians import Median, by_task, differ, median_of
+from vizdist.analysis.medians import Median, by_task, differ, median_of, median_step
 from vizdist.store.trace import StepInfo, Trace
 
 STANDS_OUT = 1.5  #: times the median from which the slowest step, or worker, is worth a sentence
@@ -55,7 +54,7 @@ class StepTimes:
     def usual_for(self, step: StepInfo) -> StepInfo | None:
         """The step of median length among the other steps of the same task."""
         others = [one for one in self._whole if one.task == step.task and one != step]
-        return _median(others) if others else None
+        return median_step(others) if others else None
 
     @property
     def outlier(self) -> StepInfo | None:
@@ -74,7 +73,7 @@ def step_times(trace: Trace) -> StepTimes:
     meant = [step for step in whole if slow is None or step.task == slow.task]
     slowest = max(whole, key=lambda step: step.duration)
     middle = median_of([step.duration for step in meant])
-    return StepTimes(steps, _median(meant), slowest, slow, middle)
+    return StepTimes(steps, median_step(meant), slowest, slow, middle)
 
 
 def _straggler(steps: Sequence[StepInfo]) -> Straggler | None:
@@ -88,8 +87,3 @@ def _straggler(steps: Sequence[StepInfo]) -> Straggler | None:
         task, tuple(name for name in medians if name != task), medians[task].ns, usual.ns
     )
     return found if found.ratio > STANDS_OUT and differ(medians[task], usual) else None
-
-
-def _median(steps: Sequence[StepInfo]) -> StepInfo:
-    middle = median_low(step.duration for step in steps)
-    return next(step for step in steps if step.duration == middle)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vizdist.analysis.collectives import Collective, Rank, has_collectives, of_step
 from vizdist.analysis.critical_path import Piece
-from vizdist.analysis.keys import HOP
+from vizdist.analysis.keys import HOP, is_rank
 from vizdist.store.details import hex_id
 from vizdist.store.trace import Trace
 
@@ -41,7 +41,7 @@ def _rank_of(trace: Trace, place: int) -> int:
         if place < 0:
             break
         kind = trace.all.words["kind"][int(trace.all.codes("kind")[place])]
-        if kind.startswith("collective.") and kind != HOP:
+        if is_rank(kind):
             return place
         if kind not in _INSIDE:
             break

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.kept import kept
-from vizdist.analysis.keys import HOP
+from vizdist.analysis.keys import HOP, is_rank
 from vizdist.store.details import hex_id
 from vizdist.store.segments import Array
 from vizdist.store.spans import Spans
@@ -139,7 +139,7 @@ def clients_meet(trace: Trace) -> bool:
 
 
 def _rank_places(trace: Trace) -> Array:
-    kinds = [kind for kind in trace.all.words["kind"] if kind.startswith(_PREFIX) and kind != HOP]
+    kinds = [*filter(is_rank, trace.all.words["kind"])]
     return np.flatnonzero(trace.all.is_kind(*kinds)) if kinds else np.empty(0, np.int64)
 
 

@@ -13,13 +13,12 @@ from vizdist.analysis.asked_faults import (
 )
 from vizdist.analysis.faults import RootCause
 from vizdist.analysis.medians import differ
-from vizdist.analysis.sentence import Sentence
+from vizdist.analysis.sentence import Sentence, some_of
 from vizdist.i18n import Lang, t
 from vizdist.i18n.units import duration
 from vizdist.store.trace import Trace
 
 SOURCE = "fault.inject"
-MOST_NAMED = 2
 
 
 def of_asked(trace: Trace, cause: RootCause | None) -> Iterator[Sentence]:
@@ -98,7 +97,7 @@ def _span_of(numbers: Sequence[int]) -> str:
 def _slowed(found: Slowed) -> Sentence:
     """Before is told where there were steps enough to tell it by."""
     values: dict[str, object] = {
-        "tasks": (*found.clients[:MOST_NAMED], *(["…"] if found.clients[MOST_NAMED:] else [])),
+        "tasks": some_of(found.clients),
         "after": str(duration(found.after.ns)),
         "count": found.after.count,
     }

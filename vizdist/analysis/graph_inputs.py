@@ -44,7 +44,7 @@ def inputs_of(
 
 def _named_edges(graph: GraphTable | None, code: dict[str, int]) -> tuple[Array, Array] | None:
     """(consumer, producer) as codes of names, in the order of consumers; None: not known."""
-    rows: Sequence[NodeRow] = graph.stages.get(graph.last_stage, ()) if graph else ()
+    rows: Sequence[NodeRow] = graph.last_rows if graph else ()
     pairs = {
         (code[row.name], code[name])
         for row in rows

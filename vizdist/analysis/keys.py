@@ -4,12 +4,19 @@ Traces hold keys that are none of ours, or broken; they are told as they stand a
 """
 
 import re
+from collections.abc import Mapping
 
+from tracer.model.graph_table import NodeRow
 from tracer.model.step import RendezvousKey
 
 HOP = "collective.hop"  #: kind of the spans in which a rank gets a piece of a collective
 
 _PIECE = re.compile(r"collective_(\d+)_(\d+)_(\w+)_(\d+)")
+
+
+def is_rank(kind: str) -> bool:
+    """Whether spans of the kind are a rank's part in a collective."""
+    return kind.startswith("collective.") and kind != HOP
 
 
 def key_of(text: str) -> RendezvousKey:
@@ -37,6 +44,12 @@ def tensor_title(edge_name: str) -> str:
     head, _, rest = edge_name.partition("_")
     number, _, node = rest.partition("_")
     return node if head == "edge" and number.isdigit() and node else edge_name
+
+
+def title_of_input(name: str, rows: Mapping[str, NodeRow]) -> str:
+    """A node that gives an op its input; of one that received it, the node that made it."""
+    sent = rows[name].attrs.get("tensor_name") if name in rows else None
+    return tensor_title(str(sent or name))
 
 
 def tensor_of_key(text: str) -> str:

@@ -9,7 +9,7 @@ from tracer.model.graph_table import NodeRow, input_node
 from tracer.model.trace_folder import Flag
 from vizdist.analysis.bytes_moved import device_title
 from vizdist.analysis.kept import kept
-from vizdist.analysis.keys import key_of, tensor_title
+from vizdist.analysis.keys import key_of, tensor_title, title_of_input
 from vizdist.store.spans import Spans
 from vizdist.store.trace import StepInfo, Trace
 
@@ -48,7 +48,7 @@ def has_sums(trace: Trace) -> bool:
 
 def _of_request(trace: Trace, request: StepInfo) -> Iterator[Sum]:
     graph = trace.graph(request)
-    rows = {row.name: row for row in graph.stages.get(graph.last_stage, ())} if graph else {}
+    rows = {row.name: row for row in graph.last_rows} if graph else {}
     spans = trace.all.take(trace.step_places(request))
     runs = spans.take(spans.is_kind("op.run") & np.isin(spans.text("op"), SUMS))
     moved = _moved(spans)
@@ -68,8 +68,7 @@ def _of_request(trace: Trace, request: StepInfo) -> Iterator[Sum]:
 def _addends(row: NodeRow, rows: Mapping[str, NodeRow]) -> tuple[str, ...]:
     """As they are called where they were made."""
     names = [input_node(text) for text in row.inputs if not text.startswith("^")]
-    sent = (rows[name].attrs.get("tensor_name") if name in rows else None for name in names)
-    return tuple(tensor_title(str(told or name)) for name, told in zip(names, sent, strict=True))
+    return tuple(title_of_input(name, rows) for name in names)
 
 
 def _moved(spans: Spans) -> dict[tuple[str, str, str], int]:

@@ -18,7 +18,7 @@ from vizdist.analysis.collectives import of_step
 from vizdist.analysis.graph_counts import own_nodes
 from vizdist.analysis.handles import held_by_handles
 from vizdist.analysis.kept import kept
-from vizdist.analysis.keys import HOP
+from vizdist.analysis.keys import HOP, is_rank
 from vizdist.analysis.step_split import is_update, is_wait, op_mask
 from vizdist.analysis.waiting import union
 from vizdist.store.details import hex_id
@@ -130,11 +130,7 @@ def works(trace: Trace, requests: Sequence[StepInfo]) -> list[Work]:
     spans = spans_of(trace, requests)
     runs = spans.take(spans.is_kind("op.run") & ~op_mask(spans, is_wait))
     tables = {graph.id: graph for step in requests if (graph := trace.graph(step))}
-    rows = [
-        row
-        for graph in tables.values()
-        for row in own_nodes(graph.stages.get(graph.last_stage, ()))
-    ]
+    rows = [row for graph in tables.values() for row in own_nodes(graph.last_rows)]
     found = []
     for task, device in _devices(runs):
         own = runs.take(runs_on(runs, task, device))
@@ -242,8 +238,7 @@ def mechanisms(trace: Trace, requests: Sequence[StepInfo]) -> Mechanisms:
     inner = (spans.flags & (Flag.CLIENT_EDGE | Flag.CONTROL | Flag.DEAD)) == 0
     values = spans.take(spans.is_kind("rendezvous.recv") & inner)
     runs = spans.take(spans.is_kind("op.run"))
-    ranks = [kind for kind in spans.words["kind"] if kind.startswith("collective.")]
-    met = spans.take(spans.is_kind(*(kind for kind in ranks if kind != HOP)))
+    met = spans.take(spans.is_kind(*filter(is_rank, spans.words["kind"])))
     number = requests[0].number if requests else 0
     return Mechanisms(
         len(values),

@@ -1,7 +1,9 @@
 """One sentence about a run: a template with values, the page that shows it, and its proof."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+MOST_NAMED = 2  #: of a list in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +19,8 @@ class Sentence:
     proof: tuple[int, ...] = ()
     step: int = 0
     source: str = "start end"
+
+
+def some_of(names: Sequence[str]) -> tuple[str, ...]:
+    """The first ones, as a value of a sentence, and a sign if there are more."""
+    return (*names[:MOST_NAMED], "…") if len(names) > MOST_NAMED else tuple(names)

@@ -109,7 +109,7 @@ def variable_names(trace: Trace) -> dict[str, str]:
     return {
         row.name: variable_of(row)
         for graph in trace.graphs
-        for row in graph.stages.get(graph.last_stage, ())
+        for row in graph.last_rows
         if row.op in VARIABLE_OPS
     }
 

@@ -8,13 +8,13 @@ import numpy as np
 from tracer.model.schema import SPAN_KINDS
 from vizdist.analysis.collective_pieces import awaited, name_of
 from vizdist.analysis.critical_path import Piece
-from vizdist.analysis.keys import HOP, title_of
+from vizdist.analysis.keys import is_rank, title_of
 from vizdist.analysis.slow_step import EXPLAINS, REGISTRATION
 from vizdist.analysis.stalls import NOTHING_LEFT, Stall, device_of
 from vizdist.i18n.units import duration, figures
 from vizdist.store.trace import Trace
 
-_RANKS = [kind for kind in SPAN_KINDS if kind.startswith("collective.") and kind != HOP]
+_RANKS = [*filter(is_rank, SPAN_KINDS)]
 #: by the class of the cause and the kind of its span; "" is any other kind
 _KEYS = {
     "compute": {"": "ran"},

@@ -1,14 +1,12 @@
 """The headline's sentence on time: what a step takes, and whose steps take far longer."""
 
 from vizdist.analysis.path_stretches import way_of
-from vizdist.analysis.sentence import Sentence
+from vizdist.analysis.sentence import Sentence, some_of
 from vizdist.analysis.step_split import TaskSplit
 from vizdist.analysis.step_times import StepTimes, Straggler
 from vizdist.analysis.typical_step import typical_step
 from vizdist.i18n.units import duration, figures
 from vizdist.store.trace import Trace
-
-MOST_NAMED = 2
 
 
 def of_time(trace: Trace, times: StepTimes, typical: TaskSplit) -> Sentence:
@@ -27,7 +25,7 @@ def _of_straggler(trace: Trace, slow: Straggler, typical: TaskSplit) -> Sentence
     values: dict[str, object] = {
         "took": str(duration(slow.took)),
         "task": slow.task,
-        "others": (*slow.others[:MOST_NAMED], *(["…"] if slow.others[MOST_NAMED:] else [])),
+        "others": some_of(slow.others),
         "ratio": figures(slow.ratio),
         "usual": str(duration(slow.usual)),
     }

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracer.model.trace_folder import Flag
+from vizdist.analysis.keys import is_rank
 from vizdist.analysis.recv_parts import recv_parts
 from vizdist.store.segments import Array, Segment
 from vizdist.store.spans import Spans
@@ -198,8 +199,7 @@ def _sent(trace: Trace, own: Spans) -> Interval:
 
 def _exchanged(own: Spans) -> Interval:
     """From when all ranks of a collective had come."""
-    kinds = {kind for kind in own.words["kind"] if kind.startswith("collective.")}
-    met = own.take(own.is_kind(*(kinds - {"collective.hop"})))
+    met = own.take(own.is_kind(*filter(is_rank, own.words["kind"])))
     return met.start + met.wait, met.end
 
 

@@ -17,7 +17,7 @@ from vizdist.analysis.loss_curve import LossCurve, loss_curve
 from vizdist.analysis.mechanisms.one_step import OneStep
 from vizdist.analysis.path_stretches import way_of
 from vizdist.analysis.progress import progress
-from vizdist.analysis.sentence import Sentence
+from vizdist.analysis.sentence import MOST_NAMED, Sentence, some_of
 from vizdist.analysis.slow_step import why_slow
 from vizdist.analysis.staleness import Staleness, staleness
 from vizdist.analysis.step_headline import of_time
@@ -31,7 +31,6 @@ from vizdist.store.problems import Problem
 from vizdist.store.trace import Trace
 
 METRICS = ("accuracy", "next letter accuracy", "R²")  #: whose sentences say what they are
-MOST_NAMED = 2  #: branches, loops, and nodes of one branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,19 +234,15 @@ def _of_branch(branch: Branch, number: int) -> Sentence:
     if branch.loop:
         key = "turns"
         counts = {"true": branch.times[1], "count": sum(branch.times)}
-        no, yes = map(_some, branch.sides)
+        no, yes = map(some_of, branch.sides)
         values |= {"name": branch.loop, "on_true": yes, "on_false": no, **counts}
     else:
         key = "true" if branch.is_true else "false"
         key = key if branch.passed else f"{key}_alone"
-        ran, passed = _some(branch.ran), _some(branch.passed)
+        ran, passed = some_of(branch.ran), some_of(branch.passed)
         values |= {"ran": ran, "passed": passed, "tasks": tuple(branch.tasks)}
         values |= {"num_passed": len(branch.passed)}
     return Sentence(f"branch.{key}", values, "replay", branch.spans, number, "dead")
-
-
-def _some(names: Sequence[str]) -> tuple[str, ...]:
-    return (*names[:MOST_NAMED], "…") if len(names) > MOST_NAMED else tuple(names)
 
 
 def _of_bytes(moved: BytesMoved) -> Iterator[Sentence]:

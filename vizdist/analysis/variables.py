@@ -14,7 +14,7 @@ from tracer.model.graph_table import NodeRow
 from vizdist.analysis.bytes_moved import VARIABLE_OPS
 from vizdist.analysis.handles import Held, gradient_of, held_by_handles, variable_of
 from vizdist.analysis.kept import kept
-from vizdist.analysis.keys import tensor_title
+from vizdist.analysis.keys import title_of_input
 from vizdist.analysis.staleness import all_accesses
 from vizdist.store.details import hex_id
 from vizdist.store.trace import StepInfo, Trace
@@ -69,7 +69,7 @@ def variables(trace: Trace, number: int) -> tuple[Variable, ...]:
     versions = _versions(trace, number)
     found: dict[str, Variable] = {}
     for table in {graph.id: graph for step in requests if (graph := trace.graph(step))}.values():
-        rows = table.stages.get(table.last_stage, ())
+        rows = table.last_rows
         held = held_by_handles(rows)
         for row in rows:
             if row.op in VARIABLE_OPS:
@@ -233,11 +233,10 @@ def _gradients(trace: Trace) -> dict[str, str]:
     """Of every op that applies one: the node that made it, wherever that ran."""
     found = {}
     for graph in trace.graphs:
-        rows = {row.name: row for row in graph.stages.get(graph.last_stage, ())}
+        rows = {row.name: row for row in graph.last_rows}
         for row in rows.values():
             if name := gradient_of(row):
-                sent = rows[name].attrs.get("tensor_name") if name in rows else None
-                found[row.name] = tensor_title(str(sent or name))
+                found[row.name] = title_of_input(name, rows)
     return found
 
 

@@ -163,7 +163,8 @@ def _port_bytes(row: NodeRow, port: int) -> int:
     return TensorSpec(*row.specs[port]).num_bytes if port < len(row.specs) else 0
 
 
-def _key(row: NodeRow) -> tuple[str, str, str]:
+def edge_key(row: NodeRow) -> tuple[str, str, str]:
+    """Source, target and edge name, as the key of an end has them."""
     named = ("send_device", "recv_device", "tensor_name")
     first, second, third = (str(row.attrs.get(name, "")) for name in named)
     return first, second, third
@@ -180,7 +181,7 @@ def _join_ends(graph: StageGraph, edges: Sequence[Edge]) -> list[PairEdge]:
     counts: dict[tuple[str, str, str, bool], int] = {}
     for name, row in graph.nodes.items():
         if is_end(row):
-            key, send = _key(row), is_send(row)
+            key, send = edge_key(row), is_send(row)
             turn = counts[*key, send] = counts.get((*key, send), 0) + 1
             ends.setdefault((*key, turn), {})["send" if send else "recv"] = name
     return [_joined(graph, found, inputs, outputs) for found in ends.values()]

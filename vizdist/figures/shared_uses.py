@@ -3,17 +3,14 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tracer.model.graph_table import NodeRow
 from vizdist.analysis.kept import kept
 from vizdist.analysis.keys import key_of
-from vizdist.figures.graph_stage import CUT_STAGES, read_stage
+from vizdist.figures.graph_stage import CUT_STAGES, edge_key, read_stage
 from vizdist.store.trace import StepInfo, Trace
 
 Uses = Mapping[tuple[str, str, str], int]  #: by source, target and edge name of a key
 
 NOT_KNOWN: Uses = MappingProxyType({})
-
-_NAMED = ("send_device", "recv_device", "tensor_name")
 
 
 @kept(most=4)
@@ -25,12 +22,7 @@ def shared_uses(trace: Trace, step: StepInfo) -> Uses:
         return NOT_KNOWN
     graph = read_stage(last[-1], table.stages[last[-1]])
     ends = [(graph.nodes[pair.recv or pair.send], pair) for pair in graph.pairs if pair.send]
-    return {_edge(row): pair.num_uses for row, pair in ends}
-
-
-def _edge(row: NodeRow) -> tuple[str, str, str]:
-    source, target, name = (str(row.attrs.get(named, "")) for named in _NAMED)
-    return source, target, name
+    return {edge_key(row): pair.num_uses for row, pair in ends}
 
 
 def uses_of(key: str, uses: Uses) -> int:

@@ -40,6 +40,11 @@ class GraphTable:
     def last_stage(self) -> str:
         return list(self.stages)[-1] if self.stages else ""
 
+    @property
+    def last_rows(self) -> tuple[NodeRow, ...]:
+        """Those of the last stage: what ran."""
+        return self.stages.get(self.last_stage, ())
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
